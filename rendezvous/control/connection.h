@@ -119,12 +119,13 @@ class Connection : public std::enable_shared_from_this<Connection> {
   Channel release();
   [[nodiscard]] int native_handle();
 
-  /// For messages that carry a Beat's stamp: now, and the time that one stands for.
+  /// For messages that carry a Beat's stamp: now.
   [[nodiscard]] static std::int64_t stamp_now();
-  [[nodiscard]] static Clock::time_point time_of(std::int64_t stamp);
   /// Of the beating side: `stamp` came with another message than a Beat. `soon`: the coordinator is
   /// about to need it often.
   void take_stamp(std::int64_t stamp, bool soon = false);
+  /// The peer has handed out a world (FollowerLease::world_begins).
+  void world_begins();
   /// Of the beating side: when the newest stamp came.
   [[nodiscard]] Clock::time_point stamp_came_at() const {
     return Clock::time_point(lease_->stamp_came_at());

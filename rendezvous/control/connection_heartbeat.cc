@@ -50,10 +50,6 @@ std::int64_t Connection::stamp_now() {
   return Clock::now().time_since_epoch().count();
 }
 
-Connection::Clock::time_point Connection::time_of(std::int64_t stamp) {
-  return Clock::time_point(Clock::duration(stamp));
-}
-
 /// The beats become quick before the quorum is needed: a lease that depends on the quorum from the
 /// next world on would begin with a contact that is a slow beat old.
 void Connection::take_stamp(std::int64_t stamp, bool soon) {
@@ -61,6 +57,13 @@ void Connection::take_stamp(std::int64_t stamp, bool soon) {
   lease_->take_stamp(now, Instant(stamp));
   if (soon && heart_beats() && !over_) {
     lease_->quorum_needed_soon(now);
+    arm_timer();
+  }
+}
+
+void Connection::world_begins() {
+  if (lease_) {
+    lease_->world_begins(Clock::now().time_since_epoch());
     arm_timer();
   }
 }
@@ -87,7 +90,7 @@ void Connection::answer(const message::Beat& beat) {
 void Connection::echoed(std::int64_t stamp) {
   // 0: the agent has no stamp yet.
   if (stamp > 0) {
-    handler_.on_echoed(id_, time_of(stamp));
+    handler_.on_echoed(id_, Clock::time_point(Clock::duration(stamp)));
   }
 }
 
@@ -179,7 +182,7 @@ void Connection::lost_lease(Instant now) {
     return;
   }
   end("it answers, but for " + seconds_text(without_contact) +
-          " neither a majority of the nodes nor the service has let it lead",
+          " too few of those that decide for the job have followed it",
       without_contact);
 }
 

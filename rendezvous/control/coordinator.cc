@@ -1,6 +1,5 @@
 #include "rendezvous/control/coordinator.h"
 
-#include <fcntl.h>
 #include <spdlog/spdlog.h>
 #include <sys/socket.h>
 
@@ -229,15 +228,14 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl>,
       return;
     }
     armed_for = due;
-    if (!due) {
-      timer.cancel();
-      return;
+    timer.cancel();
+    if (due) {
+      timer.expires_at(std::chrono::steady_clock::time_point(*due));
+      timer.async_wait(unless_gone([](Impl& self) {
+        self.armed_for.reset();
+        self.step(LeaderTimePassed{});
+      }));
     }
-    timer.expires_at(std::chrono::steady_clock::time_point(*due));
-    timer.async_wait(unless_gone([](Impl& self) {
-      self.armed_for.reset();
-      self.step(LeaderTimePassed{});
-    }));
   }
 
   void applied(Instant at, const Event& event, const std::vector<Command>& commands,
@@ -318,22 +316,24 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl>,
   }
 
   void carry_out(const EndJob&) {
-    // At once: an agent that comes now belongs to the next job, which needs this endpoint.
-    acceptor->close();
     turned_away.sum_up();
+    // At once: an agent that comes now belongs to the next job, which needs this endpoint.
+    close_port();
     drain.begin();
     drain_timer.expires_after(kDrainGrace);
     drain_timer.async_wait(unless_gone([](Impl& self) {
       self.drain.grace_is_over();
       self.check_drained();
     }));
+    service ? service->end_job() : void();
+    check_drained();
+  }
+
+  void close_port() {
+    acceptor->close();
     while (!ungreeted.empty()) {
       drop_oldest_ungreeted();
     }
-    if (service) {
-      service->end_job();
-    }
-    check_drained();
   }
 
   void send(NodeId id, std::string_view bytes) {
@@ -379,15 +379,10 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl>,
   Drain drain;
 };
 
-Result<std::unique_ptr<Coordinator>> Coordinator::create(asio::io_context& io, Fd listener,
-                                                         CoordinatorOptions options,
-                                                         CoordinatorHooks hooks,
-                                                         std::shared_ptr<spdlog::logger> log) {
+std::unique_ptr<Coordinator> Coordinator::create(asio::io_context& io, Fd listener,
+                                                 CoordinatorOptions options, CoordinatorHooks hooks,
+                                                 std::shared_ptr<spdlog::logger> log) {
   DDP_CHECK(hooks.open_store != nullptr, "every attempt needs a store");
-  const int flags = ::fcntl(listener.get(), F_GETFL);
-  if (flags < 0 || ::fcntl(listener.get(), F_SETFL, flags | O_NONBLOCK) != 0) {
-    return errno_error(errno, "cannot use the listening socket of the rendezvous endpoint");
-  }
   auto impl = std::make_shared<Impl>(io, std::move(options), std::move(hooks), std::move(log));
   impl->start(std::move(listener));
   return std::unique_ptr<Coordinator>(new Coordinator(std::move(impl)));
@@ -402,6 +397,10 @@ Coordinator::~Coordinator() {
   for (auto& [id, peer] : impl_->peers) {
     peer.connection->close();
   }
+}
+
+void Coordinator::close_port() {
+  impl_->close_port();
 }
 
 Fd Coordinator::resign(const std::string& why) {

@@ -51,11 +51,11 @@ struct CoordinatorHooks {
 
 class Coordinator {
  public:
-  /// `listener` is bound and listening (see join.h). Nothing is accepted before the loop runs.
-  static Result<std::unique_ptr<Coordinator>> create(boost::asio::io_context& io, Fd listener,
-                                                     CoordinatorOptions options,
-                                                     CoordinatorHooks hooks,
-                                                     std::shared_ptr<spdlog::logger> log);
+  /// `listener` is bound, listening and non-blocking (see join.h). Nothing is accepted before the
+  /// loop runs.
+  static std::unique_ptr<Coordinator> create(boost::asio::io_context& io, Fd listener,
+                                             CoordinatorOptions options, CoordinatorHooks hooks,
+                                             std::shared_ptr<spdlog::logger> log);
   ~Coordinator();
   Coordinator(const Coordinator&) = delete;
   Coordinator& operator=(const Coordinator&) = delete;
@@ -64,6 +64,9 @@ class Coordinator {
   /// that hosts the coordinator is a client of it as all others are.
   Result<Fd> connect_local();
 
+  /// Accepts nobody any more, and closes the connections that have said nothing yet. Nodes that are
+  /// here are served on.
+  void close_port();
   /// Says farewell to all agents, and hands the listening socket back. Nothing is done after this.
   Fd resign(const std::string& why);
   [[nodiscard]] const Membership& membership() const;

@@ -113,6 +113,7 @@ struct CoordinatorClient::Impl : std::enable_shared_from_this<CoordinatorClient:
       return;
     }
     newest = order.world.attempt;
+    connection->world_begins();
     orders.assign(order);
   }
 

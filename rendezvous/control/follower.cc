@@ -318,13 +318,8 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl>,
         self.step(LeaderDeposed{why, std::move(by)});
       });
     }
-    auto created =
+    coordinator =
         Coordinator::create(io, std::move(listener), std::move(led), std::move(hooks), log);
-    if (!created) {
-      fail(created.error());
-      return;
-    }
-    coordinator = std::move(*created);
     auto local = coordinator->connect_local();
     if (!local) {
       fail(local.error());
@@ -350,8 +345,9 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl>,
     carry_out(StopSearch{});
     links.reset();
     ballot.reset();
-    if (peer_server) {
-      peer_server->leave_first_endpoint();  // the next job finds it free
+    carry_out(LeaveFirstEndpoint{});  // the next job finds it free
+    if (coordinator) {
+      coordinator->close_port();  // so does an agent that is started in this one's place
     }
     arm_timer();
   }

@@ -15,8 +15,9 @@ bool TurnedAway::is_new(const std::string& line) {
 
 void TurnedAway::speaks_no_protocol(const std::string& address, bool silent) {
   if (is_new(address)) {
-    log_->warn("closed a connection from {} that does not speak ddprun's protocol ({})", address,
-               silent ? "it sent nothing" : "it began with other bytes");
+    log_->warn("closed a connection from {} {}", address,
+               silent ? "that said nothing: a port scanner, or an agent that ended as it connected"
+                      : "that does not speak ddprun's protocol (it began with other bytes)");
   }
 }
 

@@ -66,7 +66,11 @@ std::optional<Refusal> disagreement(const JobTerms& terms, const NodeDescription
     return astray;
   }
   if (node.witness) {
-    return std::nullopt;  // it runs nothing
+    const bool is_of_use = terms.max_nodes > 1 || terms.begun_by_witness;
+    return is_of_use ? std::nullopt
+                     : std::optional(Refusal{"a job of one node (--nnodes 1) has no use for a "
+                                             "witness: no other node could take it over",
+                                             "leave the witness out, or give the job more nodes"});
   }
   if (!node.unable.empty()) {
     return Refusal{"it cannot run workers: " + node.unable, {}, true};

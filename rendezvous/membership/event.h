@@ -25,6 +25,13 @@ struct NodeJoined {
   std::string address = {};  ///< numeric, for people; empty for the coordinator's own node
 };
 
+/// A node was accepted, and is not here before it has said something more. What it remembers counts
+/// at once: a coordinator that begins without any state must not begin its job a second time.
+struct NodeRemembers {
+  NodeId node{};
+  NodeDescription description;
+};
+
 /// Somebody knocked whom the shell turned away before it was a node (another version, a program
 /// that is not ours). Only people need to know.
 struct StrangerTurnedAway {
@@ -136,8 +143,8 @@ struct EnvironmentTold {
 /// The deadline that Membership::next_deadline named has come.
 struct TimePassed {};
 
-using Event = std::variant<NodeJoined, StrangerTurnedAway, CallerCame, NodeHeard, NodeLost,
-                           WorkersStarted, WorkerFailed, WorkersFinished, WorkersStopped,
+using Event = std::variant<NodeJoined, NodeRemembers, StrangerTurnedAway, CallerCame, NodeHeard,
+                           NodeLost, WorkersStarted, WorkerFailed, WorkersFinished, WorkersStopped,
                            StopRequested, NodeGaveUp, StoreFailed, StateAcknowledged, TimePassed,
                            WorkersProgress, EnvironmentTold, WorkersHung>;
 

@@ -131,6 +131,14 @@ std::string text_of(const StrangerTurnedAway& e) {
   return std::move(Line("turned-away").add("address", e.address).add("why", e.why)).text();
 }
 
+std::string text_of(const NodeRemembers& e) {
+  const auto& past = e.description.past;
+  return std::move(Line("remembers")
+                       .node(e.node)
+                       .add("attempt", past ? std::to_string(number(past->attempt)) : "?"))
+      .text();
+}
+
 std::string text_of(const CallerCame& e) {
   return std::move(Line("called").add("address", e.address)).text();
 }

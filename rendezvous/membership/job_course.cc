@@ -37,6 +37,25 @@ AttemptNumber first_attempt(const MembershipOptions& options) {
   return options.inheritance ? options.inheritance->first_attempt : AttemptNumber{};
 }
 
+/// Beside the attempt that runs.
+bool votes_beside(const Leadership& leadership, const JobNode& idle) {
+  return leadership.enabled() &&
+         (idle.witness || holds(leadership.in_use().configuration, idle.voter));
+}
+
+/// The same, or as a spare where few others vote.
+bool may_vote(const Leadership& leadership, const JobNode& idle) {
+  const bool by_service = leadership.here().is_here(kServiceVoter);
+  const bool is_few = leadership.in_use().configuration.voters.size() < kVotersWanted;
+  return votes_beside(leadership, idle) || (leadership.enabled() && is_few && !by_service);
+}
+
+TellIncident lost_voter(const JobNodes& nodes, const JobNode& lost, const std::string& why) {
+  return {coordinators_node(nodes),
+          fmt::format("the {} {} was lost ({}): it does not vote until it is back",
+                      lost.witness ? "witness" : "spare", lost.host_name, why)};
+}
+
 }  // namespace
 
 JobCourse::JobCourse(const Parts& parts, Instant now)
@@ -118,6 +137,24 @@ void JobCourse::joined(NodeId id, const NodeDescription& description) {
   }
 }
 
+/// The leadership first, as for a node that is here.
+void JobCourse::on(const NodeRemembers& event) {
+  const NodeDescription& description = event.description;
+  const bool was_planning = leadership_.planning();
+  if (state() != JobState::gathering || !leadership_.remember(description.past, description.copy)) {
+    return;
+  }
+  DDP_CHECK(!attempt_.number(), "who has handed out a world begins nothing");
+  if (was_planning) {
+    start_.put_off_plan(now_);
+  }
+  if (const auto& past = description.past) {
+    start_.fence().told(*past, now_ - ago(description, past->contact_at));
+  }
+  inheritance_.remember(description, now_);
+  try_start();
+}
+
 /// Called once its welcome is on the way: an agent expects that before any other order.
 void JobCourse::take_in(NodeId id, bool upset) {
   switch (state()) {
@@ -150,29 +187,32 @@ void JobCourse::take_in(NodeId id, bool upset) {
 /// would do the work again, so the newcomer waits as a spare.
 void JobCourse::joined_while_running(NodeId id) {
   const JobNode& node = nodes_.at(id);
-  if (node.witness) {
-    if (leadership_.enabled()) {
-      plan();  // it votes from here on; the attempt goes on
-    }
-    return;
-  }
-  const bool has_room = attempt_.world_nodes() < options_.max_nodes;
+  const bool has_room = !node.witness && attempt_.world_nodes() < options_.max_nodes;
   if (has_room && !attempt_.any_finished() && options_.scale_up != ScaleUp::never) {
     attempt_.stop_to_grow(node, options_.scale_up == ScaleUp::now ? StopHow::now : StopHow::save,
                           now_);
     return;
   }
+  if (may_vote(leadership_, node)) {
+    plan();  // it votes from here on; the attempt goes on
+  }
+  if (node.witness) {
+    return;
+  }
   const std::string why = attempt_.any_finished() ? "its first nodes have finished"
                           : has_room              ? "--scale-up never keeps it as it is"
-                                     : fmt::format("all {} nodes are here", attempt_.world_nodes());
+                          : attempt_.world_nodes() == 1
+                              ? "its only node is here"
+                              : fmt::format("all {} nodes are here", attempt_.world_nodes());
   commands_.push_back(turn_notice(id, options_, nodes_.workers_here(),
                                   "this node is a spare: the job runs and " + why +
                                       "; it takes the place of a node that is lost"));
 }
 
 void JobCourse::left(const NodeLost& event) {
-  if (leadership_.planning()) {
-    start_.put_off_plan(now_);  // the plan counts on it, and is dropped
+  plan_dropped_ = leadership_.planning();
+  if (plan_dropped_) {
+    start_.put_off_plan(now_);  // it counts on the node
   }
   leadership_.left(event.node, event.died);
   start_.changed(now_);
@@ -199,12 +239,16 @@ void JobCourse::lost(const JobNode& node, const NodeLost& event, std::optional<N
   } else if (ends) {
     start_.expect_back(nodes_.size(), now_);
     try_end();
-  } else if (state() == JobState::running && node.witness && node.voter != kServiceVoter) {
-    commands_.push_back(
-        TellIncident{coordinators_node(nodes_),
-                     fmt::format("the witness {} was lost ({}): it does not vote until it is back",
-                                 node.host_name, event.why)});
-    plan();  // as a later loss of the coordinator is to find those that are left to be a majority
+  } else if (state() == JobState::running && node.voter != kServiceVoter) {
+    const bool voted = votes_beside(leadership_, node);
+    if (voted) {
+      commands_.push_back(lost_voter(nodes_, node, event.why));
+    }
+    // A later loss of the coordinator is to find those that are left to be a majority. What was
+    // planned with a spare that did not vote yet came to nothing.
+    if (voted || plan_dropped_) {
+      plan();
+    }
   }
   const bool ran_on = node.phase == NodePhase::idle || node.phase == NodePhase::finished;
   // Where the loss let a new world begin at once, the one that waited may be in it already.
@@ -227,10 +271,10 @@ void JobCourse::will_not_come(HostAndAddress who, RefusedNode refused) {
   try_start();
 }
 
-/// A witness that leaves a running attempt is released once a configuration without it is in use:
+/// A voter that leaves a running attempt is released once a configuration without it is in use:
 /// otherwise its vote would still be counted among those that are needed.
 void JobCourse::idle_node_leaves(const JobNode& node) {
-  if (state() == JobState::running && node.witness && leadership_.enabled()) {
+  if (state() == JobState::running && votes_beside(leadership_, node)) {
     plan();
     return;
   }

@@ -95,6 +95,7 @@ class JobCourse {
   void all_started();
   /// Workers told news of a running attempt: voters are told of it, now and then.
   void progress_told();
+  void on(const NodeRemembers& event);
   void on(const StoreFailed& event);
   void on(const StateAcknowledged& event);
   void on(const TimePassed& event);
@@ -116,7 +117,6 @@ class JobCourse {
   void attempt_stopped();
   void gather();
   void try_start();
-  [[nodiscard]] std::size_t refused_that_count() const;
   void plan();
   void committed();
   void assign();
@@ -142,6 +142,7 @@ class JobCourse {
   Instant now_;
   Rest rest_ = Rest::gathering;  ///< while no attempt lives
   std::optional<JobEnding> ending_;
+  bool plan_dropped_ = false;   ///< by the newest loss
   Instant progress_told_at_{};  ///< to the voters; or the attempt was assigned
 };
 

@@ -40,7 +40,12 @@ void JobCourse::try_start() {
       return;
     }
   }
-  const std::size_t refused = refused_that_count();
+  // Once the job has run it misses a node that it had: a stray command, or a replacement that is
+  // started wrongly, does not end it. And while those that voted for this coordinator are on their
+  // way, nobody knows who else may come.
+  const bool has_run = attempt_.number() || options_.inheritance;
+  const bool counts = !has_run && !start_.waits_for_followers(now_, nodes_.size());
+  const std::size_t refused = counts ? absent_.refused_for_good() : 0;
   switch (start_.decide(now_, nodes_.size(), nodes_.workers_here(), refused, leadership_)) {
     case StartConditions::Decision::wait:
     case StartConditions::Decision::hold_back:
@@ -65,15 +70,6 @@ void JobCourse::try_start() {
   }
 }
 
-/// While those that voted for this coordinator are on their way, nobody knows who else may come.
-std::size_t JobCourse::refused_that_count() const {
-  // Once the job has run it misses a node that it had: a stray command, or a replacement that is
-  // started wrongly, does not end it.
-  const bool has_run = attempt_.number() || options_.inheritance;
-  const bool counts = !has_run && !start_.waits_for_followers(now_, nodes_.size());
-  return counts ? absent_.refused_for_good() : 0;
-}
-
 /// A world of other nodes than before is first made known to those who may have to go on without
 /// this coordinator (leadership.h). While an attempt lives its world stays, and only the voters
 /// change.
@@ -89,8 +85,9 @@ void JobCourse::plan() {
         members.push_back(one.node);
       }
     }
-    planned = state() == JobState::ending ? leadership_.plan_end(members, nodes_.witnesses())
-                                          : leadership_.plan(members, nodes_.witnesses());
+    const std::vector<NodeId> others = nodes_.voters_besides(members);
+    planned = state() == JobState::ending ? leadership_.plan_end(members, others)
+                                          : leadership_.plan(members, others);
   }
   if (planned && !planned->voters.empty()) {
     commands_.push_back(

@@ -35,6 +35,9 @@ JobNode& JobNodes::admit(const NodeJoined& event, Instant now) {
     // An agent that was in the job under another coordinator keeps its place (rank_order.h).
     node.last_group_rank = description.past->group_rank;
   }
+  if (node.hosts_coordinator) {
+    own_addresses_ = description.addresses;
+  }
   workers_ += can_run_workers(node) ? 1 : 0;
   if (node.node_rank) {
     const bool is_free = node_ranks_.emplace(*node.node_rank, event.node).second;
@@ -82,16 +85,34 @@ std::vector<NodeId> JobNodes::ids() const {
   return all;
 }
 
-/// Also a former member that runs no workers any more, as the coordinator's node may be. One that
-/// leaves votes in no further configuration.
-std::vector<NodeId> JobNodes::witnesses() const {
-  std::vector<NodeId> witnesses;
+/// A witness may be a former member that runs no workers any more, as the coordinator's node. One
+/// that leaves votes in no further configuration.
+std::vector<NodeId> JobNodes::voters_besides(const std::vector<NodeId>& members) const {
+  std::vector<NodeId> voters;
   for (const auto& [id, node] : nodes_) {
     if (node.witness && !node.leaving) {
-      witnesses.push_back(id);
+      voters.push_back(id);
     }
   }
-  return witnesses;
+  // Of two voters neither outlives a coordinator that is the other one; of three, two do.
+  for (auto next = nodes_.begin();
+       next != nodes_.end() && members.size() + voters.size() < kVotersWanted; ++next) {
+    const auto& [id, node] = *next;
+    const bool is_spare =
+        can_run_workers(node) && std::find(members.begin(), members.end(), id) == members.end();
+    if (is_spare && !is_on_coordinators_host(node)) {
+      voters.push_back(id);
+    }
+  }
+  DDP_CHECK(voters.size() <= nodes_.size(), "a node votes once");
+  return voters;
+}
+
+/// With that host the job would lose two voters at once.
+bool JobNodes::is_on_coordinators_host(const JobNode& node) const {
+  return node.address == "127.0.0.1" || node.address == "::1" ||
+         std::find(own_addresses_.begin(), own_addresses_.end(), node.address) !=
+             own_addresses_.end();
 }
 
 /// The order of ranks is that of the world as it was handed out, so an unchanged one is recognised

@@ -50,6 +50,9 @@ struct JobNode {
   int base_rank = 0;  ///< of the current attempt
 };
 
+/// A job of fewer members lets spares vote.
+inline constexpr std::size_t kVotersWanted = 3;
+
 class JobNodes {
  public:
   using ById = std::map<NodeId, JobNode>;
@@ -68,7 +71,9 @@ class JobNodes {
   [[nodiscard]] const ById& all() const { return nodes_; }
   [[nodiscard]] ById& all() { return nodes_; }
   [[nodiscard]] std::vector<NodeId> ids() const;
-  [[nodiscard]] std::vector<NodeId> witnesses() const;
+  /// Who is here and may vote besides these members of a world: all witnesses, and of the spares so
+  /// many that three nodes vote.
+  [[nodiscard]] std::vector<NodeId> voters_besides(const std::vector<NodeId>& members) const;
   /// Of the attempt that lives, in the order of their ranks.
   [[nodiscard]] std::vector<NodeId> members() const;
 
@@ -96,7 +101,10 @@ class JobNodes {
   [[nodiscard]] std::vector<RankedNode> ranked(int max_nodes) const;
 
  private:
+  [[nodiscard]] bool is_on_coordinators_host(const JobNode& node) const;
+
   ById nodes_;
+  std::vector<std::string> own_addresses_;      ///< of the coordinator's host
   std::unordered_map<int, NodeId> node_ranks_;  ///< given ranks that are taken
   std::size_t workers_ = 0;                     ///< neither witnesses nor leaving
   std::size_t leaving_ = 0;

@@ -41,6 +41,9 @@ void LastKnownState::told(const ReplicatedState& state, const JobSummary& so_far
     past_ = Past{state.term, state.attempt, state.configuration.number, {}, 0, at_endpoint_, host_};
     past_->instance = state.instance;
     of_leader_ = true;
+  } else if (of_leader_ && past_->instance == state.instance && past_->attempt == state.attempt &&
+             state.settled == state.configuration.number) {
+    past_->configuration = state.configuration.number;  // of the same world others vote by now
   }
 }
 

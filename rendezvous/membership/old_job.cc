@@ -28,9 +28,10 @@ void OldJob::remembers(const Past& past) {
   if (past.attempt > attempt_) {
     here_.clear();
     dead_.clear();
+    configuration_ = {};
   }
   attempt_ = past.attempt;
-  configuration_ = past.configuration;
+  configuration_ = std::max(configuration_, past.configuration);
   others_ = past.others;
   DDP_CHECK(is_of_world(past), "who remembers the newest world is of it");
 }

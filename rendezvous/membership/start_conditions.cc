@@ -35,6 +35,10 @@ StartConditions::StartConditions(const MembershipOptions& options, Instant now)
   if (options.inheritance) {
     expect(static_cast<std::size_t>(options.inheritance->expected),
            now + options.inheritance->patience);
+    DDP_CHECK(options.inheritance->expected >= 1, "a successor itself is alive");
+    if (options.inheritance->leader_may_live) {
+      let_go(options.inheritance->known.coordinator, now + options.heartbeat_timeout);
+    }
   }
 }
 

@@ -60,6 +60,8 @@ class StartConditions {
   /// Those that elected this coordinator, or start with it, are on their way, as far as they are
   /// not among `nodes`.
   [[nodiscard]] bool waits_for_followers(Instant now, std::size_t nodes) const;
+  /// Up to then.
+  [[nodiscard]] Instant expects_until() const { return expects_until_; }
   /// A node that is cut off may still run workers of the world before.
   [[nodiscard]] bool waits_for_old_world(Instant now, const Leadership& leadership) const;
   [[nodiscard]] bool is_paused(Instant now) const { return now < not_before_; }

@@ -24,6 +24,8 @@ struct TakeoverState {
   std::string why = {};
   /// How long ago `so_far` was told.
   std::chrono::nanoseconds told_ago{};
+  /// The coordinator before was not seen to die: it may stand still, and search for this one later.
+  bool leader_may_live = false;
 };
 
 }  // namespace ddprun

@@ -175,6 +175,9 @@ RendezvousStatus waiting_table(const WaitingFacts& facts) {
     table.waits_for = RendezvousStatus::For::last_call;
     ends = *gathering.last_call_ends();
   }
+  if (facts.job_is_over && facts.start.waits_for_followers(facts.now, facts.nodes.size())) {
+    ends = std::min(ends, facts.start.expects_until());
+  }
   table.left = std::max(ends - facts.now, Instant(0));
   add_nodes(facts, table);
   facts.absent.fill(table, facts.now);

@@ -65,6 +65,12 @@ void FollowerLease::quorum_needed_soon(Instant now) {
   hurry(now);
 }
 
+void FollowerLease::world_begins(Instant now) {
+  if (is_short(now)) {
+    next_beat_ = std::min(next_beat_, now);
+  }
+}
+
 /// Moves the next beat forward, never back: it may be due already.
 void FollowerLease::hurry(Instant now) {
   next_beat_ = std::min(next_beat_, now + beat_interval(now));
@@ -102,12 +108,15 @@ FollowerLease::Duration FollowerLease::shorter_timeout() const {
                                            : heartbeat_timeout_;
 }
 
+bool FollowerLease::is_short(Instant now) const {
+  return contact_ + lease_of(shorter_timeout()) - now < shorter_timeout() / 2;
+}
+
 /// follower_lease.h has the sum of the parts. A longer interval here shortens the stall that a job
 /// survives; tests/sim/stall_test.cc measures it.
 FollowerLease::Duration FollowerLease::beat_interval(Instant now) const {
   const Duration timeout = shorter_timeout();
-  const bool is_short = contact_ + lease_of(timeout) - now < timeout / 2;
-  const Duration interval = !needs_quorum_ ? timeout * 2 / 5 : timeout / (is_short ? 20 : 6);
+  const Duration interval = !needs_quorum_ ? timeout * 2 / 5 : timeout / (is_short(now) ? 20 : 6);
   return std::max(interval, kBeatIntervalMin);
 }
 

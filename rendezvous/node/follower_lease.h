@@ -60,6 +60,9 @@ class FollowerLease {
   void take_stamp(Instant now, Instant stamp);
   /// The coordinator is about to need a quorum, and contact with it that is young.
   void quorum_needed_soon(Instant now);
+  /// The coordinator has handed out a world, so it has contact with its quorum. A lease that is
+  /// nearly over is renewed now, or that world would lose this node at once.
+  void world_begins(Instant now);
   /// `unread`: bytes of the coordinator wait here. They mean that this process was late. It reads
   /// them, for an answer may be among them, but once: lateness as such is no excuse, because the
   /// others have gone on without it by now.
@@ -81,6 +84,7 @@ class FollowerLease {
  private:
   [[nodiscard]] bool beats() const { return begun_ && heartbeat_timeout_.count() > 0; }
   [[nodiscard]] Duration shorter_timeout() const;
+  [[nodiscard]] bool is_short(Instant now) const;
   [[nodiscard]] Duration beat_interval(Instant now) const;
   void hurry(Instant now);
 

@@ -281,6 +281,10 @@ void Leader::apply_now(Event event) {
   for (Command& command : commands) {
     std::visit([this](auto& order) { give(std::move(order)); }, command);
   }
+  // Who is away and lives hears the end sooner so.
+  if (membership_.state() == JobState::ending && !std::exchange(ends_, true) && calls_.due) {
+    calls_ = {now_, kFirstPause};
+  }
   // A witness that joins may make a quorum of others necessary while an attempt runs.
   const Need before = std::exchange(need_, need());
   const bool grows = need_ == Need::now || before == Need::rests;

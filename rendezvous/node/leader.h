@@ -142,6 +142,7 @@ class Leader : private LeaderLease::Quorum {
   bool deposed_ = false;
   Need need_ = Need::none;  ///< need(), after the newest event
   Calls calls_;
+  bool ends_ = false;  ///< the end of the job is decided
 };
 
 }  // namespace ddprun

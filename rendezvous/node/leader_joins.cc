@@ -33,8 +33,8 @@ bool leads_another(const LeaderOptions& options, const Leadership& leadership,
 
 /// A node comes, or comes back. It may have sent its hello long ago, and have given this leader up
 /// since: this process stood still, or the hello was on its way for long. In a world it would be
-/// lost at once. So it is accepted here, and counts once it has said something after that. Who is
-/// to be refused hears that at once.
+/// lost at once. So it is accepted here, and counts once it has said something after that. But what
+/// it remembers counts now, and who is to be refused hears that now.
 void Leader::join(NodeId id, Session& session, NodeDescription node) {
   DDP_CHECK(session.stage == Session::Stage::ungreeted, "a session is greeted once");
   forget_other_hosts(node, options_.host);
@@ -54,6 +54,10 @@ void Leader::join(NodeId id, Session& session, NodeDescription node) {
     admit(id, session);
     return;
   }
+  const bool remembers = session.hello->past || session.hello->copy;
+  if (remembers && membership_.state() == JobState::gathering) {
+    apply(NodeRemembers{id, *session.hello});
+  }
   const ReplicatedState& in_use = leadership.in_use();
   session.greeted_in.emplace(in_use.term, in_use.instance);
   outbox_.give(Welcome{id, in_use.term, options_.membership.self, in_use.instance}, now_);
@@ -69,18 +73,13 @@ void Leader::give(const Welcome& order) {
   }
 }
 
-/// Another node may have said meanwhile which job this is. The addresses are kept before the state
-/// machine decides, because its first commands may replicate them.
+/// The addresses are kept before the state machine decides, because its first commands may
+/// replicate them.
 void Leader::admit(NodeId id, Session& session) {
   DDP_CHECK(session.stage == Session::Stage::greeted && session.hello, "a hello comes first");
   NodeDescription node = std::move(*session.hello);
   session.hello.reset();
   const Leadership& leadership = membership_.leadership();
-  if (leads_another(options_, leadership, node)) {
-    session.stage = Session::Stage::leaving;
-    outbox_.send_away(id, message::Farewell{"it leads another job of this id"});
-    return;
-  }
   session.stage = Session::Stage::member;
   // Only the socket pair comes from the agent that hosts this coordinator.
   node.hosts_coordinator = session.local;

@@ -16,9 +16,6 @@ namespace {
 
 using std::chrono::milliseconds;
 
-/// Between two tries at a coordinator that is not to be followed.
-constexpr milliseconds kSearchPause{500};
-
 /// A call to the endpoint is for an agent without a world, because a leader calls its voters by
 /// their own addresses. But it does not call a voter that was away while the world changed twice.
 /// So that one follows such a call of a later term while it searches. By a service the job is
@@ -122,139 +119,6 @@ void Node::give_up(const Error& why) {
   actions_.emplace_back(GiveUp{why});
 }
 
-// --- Searching ------------------------------------------------------------------------------
-
-void Node::on(NodeStarted input) {
-  node_.voter = input.voter;
-  node_.addresses = std::move(input.addresses);
-  node_.port = input.port;
-  wait_.begin(now_);
-  if (options_.by_service) {
-    search();
-  } else {
-    search_at(options_.endpoints, options_.is_host, options_.join_timeout, true);
-  }
-}
-
-/// The hello carries the promise and the past as they are now. A coordinator that accepts this node
-/// by an older promise could count a vote that another candidate has (HelloAccepted compares it).
-void Node::search_at(std::vector<Endpoint> places, std::optional<bool> is_host,
-                     milliseconds timeout, bool by_endpoint) {
-  DDP_CHECK(!places.empty(), "a search has a place to begin at");
-  known_.fill(node_);
-  search_again_at_.reset();
-  if (is_host != false) {
-    actions_.emplace_back(LeaveFirstEndpoint{});  // this node may listen there as a coordinator
-  }
-  actions_.emplace_back(SearchLeader{std::move(places), is_host, timeout, by_endpoint});
-}
-
-/// At the place that a leader named, or at the endpoints, or by a consensus service.
-void Node::search() {
-  state_ = State::searching;
-  if (called_) {
-    std::vector<Endpoint> places;
-    for (const std::string& address : addresses_to_try(called_->addresses, node_.addresses)) {
-      places.push_back({address, called_->port});
-    }
-    if (!places.empty()) {
-      const milliseconds timeout = options_.heartbeat_timeout;
-      search_at(std::move(places), false,
-                options_.by_service ? std::min(timeout, wait_.left(now_)) : timeout, false);
-      return;
-    }
-    called_.reset();
-  }
-  if (!options_.by_service) {
-    search_at(options_.endpoints, false, wait_.left(now_), true);
-    return;
-  }
-  // Up to the join timeout, however many leaders come and go.
-  known_.fill(node_);
-  search_again_at_ = wait_.ends_at();
-  actions_.emplace_back(AskService{
-      saw_close_ ? std::optional(DeadLeader{known_.term(), known_.leader()}) : std::nullopt});
-}
-
-/// A failed search at the place that a leader named is no end: that leader is gone, others may
-/// come. A node that has no world does what it did before it was called: the others of the job may
-/// be searching for this one.
-void Node::on(const SearchFailed& input) {
-  if (!called_ || input.rejected) {
-    give_up(lost_why_ ? Error{lost_why_->what + "; no other was found: " + input.why.what,
-                              input.why.where, input.why.todo}
-                      : input.why);
-    return;
-  }
-  if (options_.by_service) {
-    if (auto line = unreached_.failed(now_, input.why)) {
-      actions_.emplace_back(LogLine{true, std::move(*line)});
-    }
-  }
-  called_.reset();
-  if (!known_.past() && began_here_) {
-    settle();
-    lead({std::nullopt, false, begun_});
-  } else if (number(known_.term()) == 0 && !options_.by_service) {
-    state_ = State::joining;
-    search_at(options_.endpoints, options_.is_host, wait_.left(now_), true);
-  } else {
-    search();
-  }
-}
-
-/// Nobody else listens at the first endpoint, and no coordinator answered elsewhere: the job begins
-/// here, in term 1 and without a vote. Nodes that remember a later term raise it
-/// (Leadership::joined).
-void Node::on(const EndpointBound& input) {
-  node_.port = input.port;
-  began_here_ = true;
-  begun_ = input.instance;
-  settle();
-  lead({std::nullopt, true, begun_});
-}
-
-void Node::on(const HelloAccepted& input) {
-  DDP_CHECK(input.asked_at <= now_, "an answer comes after its question");
-  // After half a timeout that coordinator may lead no more, and the lease, which counts from the
-  // hello, would begin half over.
-  if (now_ - input.asked_at > options_.heartbeat_timeout / 2) {
-    state_ = State::searching;
-    search_again_at_ = now_ + kSearchPause;
-    actions_.emplace_back(StopSearch{});
-    return;
-  }
-  if (known_.voter().promise() != node_.promise) {
-    search();  // it has voted since its hello, so that coordinator does not know what binds it
-    return;
-  }
-  if (options_.failover && input.at_endpoint && !called_) {
-    actions_.emplace_back(LeaveFirstEndpoint{});  // it is the coordinator's
-  } else if (options_.failover) {
-    actions_.emplace_back(ListenAtFirstEndpoint{});
-  }
-  actions_.emplace_back(LogLine{false, fmt::format("follows the coordinator at {}, term {}",
-                                                   input.leader, number(input.accepted.term))});
-  state_ = State::following;
-  known_.follows(input.accepted);
-  wait_.met(now_);
-  leader_ = input.leader;
-  settle();
-  actions_.emplace_back(FollowLeader{});
-}
-
-/// There is a coordinator, so the search and the election end. A late vote must not make this node
-/// lead beside it. What a voter stores stays until a world of a later configuration comes.
-void Node::settle() {
-  election_.reset();
-  called_.reset();
-  lost_why_.reset();
-  unreached_ = {};
-  search_again_at_.reset();
-  actions_.emplace_back(StopAsking{});
-  actions_.emplace_back(StopSearch{});
-}
-
 // --- Following ------------------------------------------------------------------------------
 
 void Node::on(const ToldByLeader& input) {
@@ -342,6 +206,7 @@ void Node::on(const WorkersGone&) {
   actions_.emplace_back(LogLine{true, lost_why_->sentence() + "; searching for the new one" +
                                           (election_ ? ", as a candidate" : "")});
   wait_.lost(now_, known_.past() ? std::optional(known_.past()->attempt) : std::nullopt);
+  anew_.not_before = now_ + 2 * options_.heartbeat_timeout;
   actions_.emplace_back(ListenAtFirstEndpoint{});
   // The leader that a voter names may be the one that the first hello is on its way to. A hello
   // that is given up for another takes a place in its world, and loses it at once. The candidate
@@ -369,10 +234,11 @@ message::Moved Node::answer_to_call() const {
 void Node::on(const AskedByPeer& input) {
   if (const auto* hello = std::get_if<message::Hello>(&input.question)) {
     message::Moved answer = where_is_leader_of(*this);
-    // If the survivors cannot elect one of themselves, they need a new agent at the endpoint. It
-    // may be this one. If they do elect a leader, that one calls it.
-    const bool is_new = !hello->node.past && hello->node.promise == Promise{};
-    if (input.from_here && is_new && answer.addresses.empty()) {
+    // If the survivors cannot elect one of themselves, they need an agent without a vote at the
+    // endpoint. It may be this one. If they do elect a leader, that one calls it.
+    const NodeDescription& asks = hello->node;
+    const bool may_begin = !asks.copy && (!asks.past || !asks.past->group_rank);
+    if (input.from_here && may_begin && answer.addresses.empty()) {
       actions_.emplace_back(LeaveFirstEndpoint{});
     }
     actions_.emplace_back(AnswerPeer{std::move(answer)});

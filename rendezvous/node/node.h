@@ -286,9 +286,13 @@ class Node {
   JoinWait wait_;
   std::optional<Instant> search_again_at_;
   std::optional<message::Follow> called_;
-  Instant named_again_at_{};  ///< before, no leader that a voter names is searched for
-  bool began_here_ = false;   ///< it has bound the job's first endpoint
-  JobInstance begun_{};       ///< there
+  Instant named_again_at_{};          ///< before, no leader that a voter names is searched for
+  std::optional<JobInstance> begun_;  ///< by this node, which has bound the job's first endpoint
+  /// Where it has no vote: to begin at the first endpoint.
+  struct Anew {
+    Instant not_before{};
+    bool is_tried = false;  ///< by the search that is under way
+  } anew_;
   // Of the coordinator that it follows.
   FollowerState known_;
   std::string leader_;  ///< where it is, numeric

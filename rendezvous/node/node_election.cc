@@ -131,7 +131,7 @@ void Node::take_over() {
       TakeoverState{election_->inheritance(), election_->first_attempt(), known.so_far,
                     static_cast<int>(election_->votes()), known.heartbeat_timeout,
                     std::max(election_->leases_end(), now_) - now_, now_ - contact_, lost_clause_,
-                    now_ - known_.stored_at()},
+                    now_ - known_.stored_at(), !saw_close_},
       {}};
   std::copy_if(election_->voters().begin(), election_->voters().end(),
                std::back_inserter(takeover.votes),
@@ -158,8 +158,7 @@ void Node::on(Appointed input) {
   const bool is_other = input.state && input.state->replicated.ends &&
                         !known_.follows_instance(input.state->replicated.instance);
   if (!input.state || is_other) {
-    begun_ = input.instance;
-    lead({std::nullopt, false, begun_, input.term});
+    lead({std::nullopt, false, input.instance, input.term});
     return;
   }
   const message::VoterState& state = *input.state;

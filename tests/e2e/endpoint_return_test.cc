@@ -107,6 +107,29 @@ TEST_CASE("An agent that begins at the endpoint starts nothing with a spare alon
   CHECK(cluster.left_behind().empty());
 }
 
+TEST_CASE("A spare at the endpoint stands in for a coordinator that nobody else can follow") {
+  Cluster cluster({.nodes = 3,
+                   .workers_per_node = 1,
+                   .options = {"--nnodes", "2", "--heartbeat-timeout", "1"},
+                   .program = shell("echo world=$WORLD_SIZE attempt=$TORCHELASTIC_RESTART_COUNT; "
+                                    "exec sleep 1000")});
+  REQUIRE(cluster.start_in_order(2));
+  REQUIRE(cluster.all_say({0, 1}, "world=2"));
+  cluster.start(2);
+  REQUIRE(cluster.node(2).wait_for_err("this node is a spare"));
+  ::kill(cluster.node(0).pid(), SIGKILL);
+  const bool goes_on = cluster.node(1).wait_for_out("world=2", 2);
+  INFO(cluster.report());
+  CHECK(goes_on);
+  CHECK(cluster.node(2).wait_for_out("world=2 attempt=2"));
+  for (const int node : {1, 2}) {
+    cluster.node(node).signal(SIGTERM);
+  }
+  CHECK(cluster.exit_codes() == std::vector<int>{-SIGKILL, 1, 1});
+  CHECK(cluster.said(": 1 incident,"));
+  CHECK(cluster.left_behind().empty());
+}
+
 TEST_CASE("A coordinator that is restarted goes on with the restart budget and the history") {
   NEEDS_NAMESPACES();
   Cluster cluster({.nodes = 2,

@@ -71,6 +71,30 @@ TEST_CASE("I-6: when the coordinator's agent is killed, a standby takes over at 
   CHECK_FALSE(cluster.said("world=4 store=10.77.0.1"));
 }
 
+TEST_CASE("Of two members and a spare two outlive the host of the coordinator") {
+  NEEDS_NAMESPACES();
+  const Endless endless;
+  Cluster cluster(
+      {.nodes = 3,
+       .workers_per_node = 1,
+       .options = {"--nnodes", "2", "--heartbeat-timeout", "20", "--join-timeout", "30"},
+       .program = endless.program(),
+       .environment = {{"LOGLEVEL", "INFO"}},
+       .namespaces = true});
+  REQUIRE(cluster.start_in_order(2));
+  REQUIRE(cluster.all_say({0, 1}, "world=2"));
+  cluster.start(2);
+  REQUIRE(cluster.node(2).wait_for_err("this node is voter"));
+  ::kill(cluster.node(0).pid(), SIGKILL);
+  CHECK(cluster.all_say({1, 2}, "world=2"));
+  CHECK(cluster.node(1).wait_for_out("world=2", 2));
+  endless.end();
+  INFO(cluster.report());
+  CHECK(cluster.node(1).exit_code() == 0);
+  CHECK(cluster.node(2).exit_code() == 0);
+  CHECK(cluster.said(": 1 incident,"));
+}
+
 TEST_CASE("An agent that stands still for 0.4 heartbeat timeouts is no loss, nor are the others") {
   const Endless endless;
   Cluster cluster({.nodes = 3,

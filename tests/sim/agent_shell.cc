@@ -337,6 +337,8 @@ void AgentShell::obey(const message::Message& order) {
   } else if (const auto* assigned = std::get_if<message::Assigned>(&order)) {
     if (!newest_ || assigned->world.attempt > *newest_) {
       newest_ = assigned->world.attempt;
+      lease_->world_begins(machine_.now());
+      arm_lease();
       step(ToldByLeader{order});
       workers_.assign(assigned->world);
     }

@@ -107,6 +107,25 @@ TEST_CASE("Who wants the rank of a node that lives is rejected as soon as that o
   CHECK_FALSE(holder->gone);
 }
 
+TEST_CASE("A coordinator that accepts nobody any more leaves its port, and serves on who is here") {
+  Job job(2, 2);
+  job.open();
+  const auto first = job.remote("n1");
+  job.loop.until([&] { return first->table.has_value(); });
+  const auto second = job.remote("n2");
+  job.loop.until([&] { return second->world.has_value(); });
+  const Fd silent = connect_to("127.0.0.1", job.port);
+  job.loop.run_for(50ms);
+  job.coordinator->close_port();
+  CHECK(closed_by_peer(silent));
+  const Listening next = listen_at("127.0.0.1", job.port);
+  CHECK(next.socket);
+  second->client->workers_finished(second->world->attempt, {});
+  first->client->workers_finished(first->world->attempt, {});
+  job.loop.until([&] { return first->summary.has_value() && second->summary.has_value(); });
+  CHECK(first->summary->verdict == Verdict::succeeded);
+}
+
 TEST_CASE("Who resigns says farewell to whom it has answered, and resets the other connections") {
   Job job(2, 2);
   job.open();

@@ -104,9 +104,7 @@ class Job {
         return Result<std::uint16_t>(static_cast<std::uint16_t>(1000 + number(attempt)));
       };
     }
-    auto made = Coordinator::create(loop.io, std::move(listener), options, hooks, loop.log);
-    REQUIRE(made.has_value());
-    coordinator = std::move(*made);
+    coordinator = Coordinator::create(loop.io, std::move(listener), options, hooks, loop.log);
   }
 
   NodeDescription describe(const std::string& host) const {

@@ -30,6 +30,18 @@ TEST_CASE("Rejections name the field and both values") {
   CHECK(s.job().nodes() == before);
 }
 
+TEST_CASE("A job of one node refuses a witness: no other node could take it over") {
+  const int nodes = GENERATE(1, 2);
+  Story s(fixed(nodes));
+  NodeDescription witness = s.description("w");
+  witness.witness = true;
+  s.join(witness);
+  CHECK(s.all<Reject>().size() == (nodes == 1 ? 1 : 0));
+  if (nodes == 1) {
+    CHECK(s.only<Reject>().why.find("has no use for a witness") != std::string::npos);
+  }
+}
+
 TEST_CASE("A witness that began a job without its options is named as what to mend") {
   MembershipOptions options = fixed(1);
   options.by_witness = true;

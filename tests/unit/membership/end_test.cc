@@ -178,6 +178,63 @@ TEST_CASE("A witness that is lost votes no more, and people are told") {
   CHECK(t.s.state() == JobState::running);
 }
 
+TEST_CASE("A spare votes where fewer than three others do") {
+  Three t(with_failover(fixed(2)));
+  t.a = t.join(1);
+  t.b = t.join(2);
+  t.all_acknowledge({t.a, t.b});
+  const auto voters = [&t] { return t.s.job().leadership().in_use().configuration.voters; };
+  REQUIRE(voters() == std::vector<VoterId>{VoterId{1}, VoterId{2}});
+  t.c = t.join(3);
+  CHECK(t.s.only<TellWaiting>().nodes == std::vector<NodeId>{t.c});
+  t.all_acknowledge({t.a, t.b, t.c});
+  REQUIRE(voters() == std::vector<VoterId>{VoterId{1}, VoterId{2}, VoterId{3}});
+  const NodeId fourth = t.join(4);
+  CHECK(t.s.all<Replicate>().empty());
+
+  SECTION("another takes its place when it is lost, and people are told") {
+    t.s.lose(t.c);
+    CHECK(t.s.only<TellIncident>().nodes == std::vector<NodeId>{t.a});
+    CHECK(t.s.only<TellIncident>().text.find("the spare n3 was lost") != std::string::npos);
+    t.all_acknowledge({t.a, t.b, fourth});
+    CHECK(voters() == std::vector<VoterId>{VoterId{1}, VoterId{2}, VoterId{4}});
+  }
+  SECTION("it leaves once others vote in its place") {
+    t.s.apply(StopRequested{t.c, 12, StopWish::leave});
+    CHECK(t.s.all<Release>().empty());
+    t.all_acknowledge({t.a, t.b, fourth});
+    CHECK(voters() == std::vector<VoterId>{VoterId{1}, VoterId{2}, VoterId{4}});
+  }
+  SECTION("what was planned with one that is lost at once is planned without it") {
+    t.s.lose(fourth);
+    t.s.lose(t.c);
+    t.all_acknowledge({t.a, t.b});
+    const NodeId fifth = t.join(5);
+    CHECK(t.s.only<Replicate>().replicated.configuration.voters.size() == 3);
+    t.s.lose(fifth);
+    CHECK(t.s.all<TellIncident>().empty());
+    CHECK(t.s.only<Replicate>().replicated.configuration.voters.size() == 2);
+  }
+  CHECK(t.s.state() == JobState::running);
+}
+
+TEST_CASE("A spare on the coordinator's host does not vote: both would be lost at once") {
+  const auto [address, votes] = GENERATE(table<std::string, bool>(
+      {{"10.0.0.1", false}, {"127.0.0.1", false}, {"::1", false}, {"10.0.0.3", true}}));
+  Three t(with_failover(fixed(2)));
+  NodeDescription own = t.s.description("n1");
+  own.voter = VoterId{1};
+  own.hosts_coordinator = true;
+  own.addresses = {"192.168.0.1", "10.0.0.1"};
+  t.a = t.s.join(std::move(own));
+  t.b = t.join(2);
+  t.all_acknowledge({t.a, t.b});
+  NodeDescription spare = t.s.description("n3");
+  spare.voter = VoterId{3};
+  t.s.apply(NodeJoined{NodeId{30}, std::move(spare), address});
+  CHECK(t.s.job().leadership().planning() == votes);
+}
+
 TEST_CASE("An end that no quorum can be told waits for one, and says so") {
   Three t;
   t.run();

@@ -229,8 +229,8 @@ TEST_CASE("What a coordinator has told by itself it is not told again") {
 }
 
 TEST_CASE("A voter that was away is told what it missed") {
-  Votes job(begins(3, 1));
-  for (const std::uint64_t voter : {1U, 2U, 3U}) {
+  Votes job(begins(4, 1));
+  for (const std::uint64_t voter : {1U, 2U, 3U, 4U}) {
     job.join(voter);
   }
   job.agree();
@@ -240,7 +240,8 @@ TEST_CASE("A voter that was away is told what it missed") {
   SECTION("while an attempt runs others vote from then on") {
     const NodeId again = job.join(3);
     const Replicate told = job.s.only<Replicate>();
-    CHECK(told.replicated.configuration.voters == std::vector<VoterId>{VoterId{1}, VoterId{2}});
+    CHECK(told.replicated.configuration.voters ==
+          std::vector<VoterId>{VoterId{1}, VoterId{2}, VoterId{4}});
     CHECK(std::count(told.voters.begin(), told.voters.end(), again) == 1);
   }
   SECTION("while it is stopped the voter is told the state in use") {
@@ -248,9 +249,25 @@ TEST_CASE("A voter that was away is told what it missed") {
     REQUIRE(job.s.state() == JobState::stopping);
     const NodeId again = job.join(3);
     const Replicate told = job.s.only<Replicate>();
-    CHECK(told.replicated.configuration.voters.size() == 3);
+    CHECK(told.replicated.configuration.voters.size() == 4);
     CHECK(std::count(told.voters.begin(), told.voters.end(), again) == 1);
   }
+}
+
+TEST_CASE("A node of a world remembers which configuration votes for it by now") {
+  LastKnownState memory = member(3, false);
+  const ConfigurationNumber before = memory.past()->configuration;
+  ReplicatedState later = state_of(3, number(memory.past()->attempt));
+  later.configuration.number = make_configuration(Term{9}, kOld, 2);
+  memory.told(later, {}, 70s);
+  CHECK(memory.past()->configuration == before);  // it may come to nothing
+  later.settled = later.configuration.number;
+  memory.told(later, {}, 71s);
+  CHECK(memory.past()->configuration == later.configuration.number);
+  later.attempt = AttemptNumber{number(later.attempt) + 1};
+  later.configuration.number = later.settled = make_configuration(Term{9}, kOld, 3);
+  memory.told(later, {}, 72s);
+  CHECK(memory.past()->configuration != later.configuration.number);  // it is in no such world yet
 }
 
 TEST_CASE("Voters are told the state of the restart policy, and their hellos are small") {

@@ -148,6 +148,22 @@ TEST_CASE("Without a heartbeat timeout nothing is due, and stamps are kept") {
   CHECK(lease.stamp_came_at() == kBegin + 1s);
 }
 
+TEST_CASE("A lease that is nearly over when a world is handed out is renewed at once") {
+  FollowerLease lease = begun();
+  CHECK(lease.time_passed(kBegin, false) == Step::beat);
+  CHECK(lease.answered(kBegin, {kTimeout, 5s, 0ms}));
+  CHECK(lease.time_passed(kBegin + 2450ms, false) == Step::beat);
+  CHECK(lease.answered(kBegin + 2550ms, {kTimeout, 6s, 2450ms}));  // the coordinator stood still
+  CHECK(*lease.due() > kBegin + 2550ms);
+  lease.world_begins(kBegin + 2560ms);
+  CHECK(*lease.due() == kBegin + 2560ms);
+  CHECK(lease.time_passed(kBegin + 2560ms, false) == Step::beat);
+  CHECK(lease.answered(kBegin + 2561ms, {kTimeout, 7s, 5ms}));
+  CHECK(end_of(lease) == kBegin + 2555ms + lease_of(kTimeout));
+  lease.world_begins(kBegin + 2600ms);
+  CHECK(*lease.due() > kBegin + 2600ms);  // one with time left is in no hurry
+}
+
 TEST_CASE("A quorum that is needed soon brings the next beat forward") {
   FollowerLease lease = begun();
   CHECK(lease.time_passed(kBegin, false) == Step::beat);

@@ -1,94 +1,17 @@
 #include "rendezvous/node/leader.h"
 
 #include <catch2/catch.hpp>
-#include <iterator>
 #include <map>
 #include <set>
 
 #include "rendezvous/membership/election.h"
 #include "rendezvous/node/leader_call.h"
 #include "rendezvous/protocol/message_codec.h"
+#include "tests/unit/node/leader_story.h"
 
 using namespace ddprun;
-using namespace std::chrono_literals;
 
 namespace {
-
-constexpr NodeId kOwn{1};
-constexpr NodeId kOther{2};
-constexpr JobInstance kJob{42};
-
-/// A leader of a job of two nodes, which begins at its endpoint.
-class Story {
- public:
-  explicit Story(const LeaderOptions& given = options()) : leader(given, 100s) {
-    step(SessionOpened{kOwn, true, {}});
-    step(SessionTold{kOwn, message::Hello{describe(1, given.membership.max_nodes)}});
-  }
-
-  /// After its hello a node beats, as all agents do that were accepted.
-  void step(LeaderInput input) {
-    const auto* told = std::get_if<SessionTold>(&input);
-    const bool is_hello = told != nullptr && std::holds_alternative<message::Hello>(told->message);
-    const NodeId node = told != nullptr ? told->node : NodeId{};
-    actions = leader.step(now, std::move(input));
-    if (is_hello) {
-      std::vector<LeaderAction> more = leader.step(now, SessionEchoed{node, now});
-      std::move(more.begin(), more.end(), std::back_inserter(actions));
-    }
-  }
-  void join_other() {
-    step(SessionOpened{kOther, false, "10.0.0.2"});
-    step(SessionTold{kOther, message::Hello{describe(2)}});
-  }
-
-  template <class Kind>
-  const Kind* find() const {
-    for (const LeaderAction& one : actions) {
-      if (const auto* found = std::get_if<Kind>(&one)) {
-        return found;
-      }
-    }
-    return nullptr;
-  }
-  /// What is sent of that kind.
-  template <class Kind>
-  const Kind* sent() const {
-    for (const LeaderAction& one : actions) {
-      const auto* send = std::get_if<SendMessage>(&one);
-      if (send != nullptr && std::holds_alternative<Kind>(*send->message)) {
-        return &std::get<Kind>(*send->message);
-      }
-    }
-    return nullptr;
-  }
-
-  static LeaderOptions options() {
-    LeaderOptions options;
-    options.membership.job_id = "job";
-    options.membership.min_nodes = options.membership.max_nodes = 2;
-    options.membership.self = VoterId{1};
-    options.membership.instance = kJob;
-    options.failover = true;
-    options.addresses = {"10.0.0.1"};
-    options.port = 29400;
-    return options;
-  }
-  static NodeDescription describe(std::uint64_t voter, int nodes = 2) {
-    NodeDescription node;
-    node.host_name = "n" + std::to_string(voter);
-    node.job_id = "job";
-    node.min_nodes = node.max_nodes = nodes;
-    node.voter = VoterId{voter};
-    node.addresses = {"10.0.0." + std::to_string(voter)};
-    node.port = 4711;
-    return node;
-  }
-
-  Leader leader;
-  Instant now = 100s;
-  std::vector<LeaderAction> actions;
-};
 
 message::Follow call_of(Term term, JobInstance instance = kJob, const std::string& job = "job") {
   return {job, term, {"10.0.0.3"}, 1, std::nullopt, instance, VoterId{1}};
@@ -97,11 +20,11 @@ message::Follow call_of(Term term, JobInstance instance = kJob, const std::strin
 }  // namespace
 
 TEST_CASE("A node that gave its leader up after its hello was in no world") {
-  Story story;
+  LeaderStory story;
   const auto hello = [&](NodeId node) {
     story.leader.step(story.now, SessionOpened{node, false, "10.0.0.2"});
     story.actions =
-        story.leader.step(story.now, SessionTold{node, message::Hello{Story::describe(2)}});
+        story.leader.step(story.now, SessionTold{node, message::Hello{LeaderStory::describe(2)}});
   };
   hello(kOther);
   CHECK(story.sent<message::Accepted>() != nullptr);
@@ -120,32 +43,44 @@ TEST_CASE("A node that gave its leader up after its hello was in no world") {
   CHECK(story.leader.membership().nodes() == 2);
 }
 
-TEST_CASE("A node that was greeted leaves when another has said that this is another job") {
-  Story story;
-  const auto come = [&](std::uint64_t voter, JobInstance instance) {
-    NodeDescription node = Story::describe(voter);
-    node.past = Past{};
-    node.past->term = Term{1};
-    node.past->instance = instance;
+TEST_CASE("What a greeted node remembers counts before the node does") {
+  LeaderStory story;
+  const auto come = [&](std::uint64_t voter, std::optional<JobInstance> instance) {
+    NodeDescription node = LeaderStory::describe(voter);
+    if (instance) {
+      node.past = Past{};
+      node.past->term = Term{1};
+      node.past->attempt = AttemptNumber{4};
+      node.past->instance = *instance;
+    }
     story.leader.step(story.now, SessionOpened{NodeId{voter}, false, "10.0.0.2"});
-    story.leader.step(story.now, SessionTold{NodeId{voter}, message::Hello{node}});
+    story.actions = story.leader.step(story.now, SessionTold{NodeId{voter}, message::Hello{node}});
   };
   come(2, JobInstance{77});
-  come(3, JobInstance{78});
-  story.step(SessionEchoed{NodeId{3}, story.now});
-  CHECK(story.leader.membership().nodes() == 2);
-  story.step(SessionEchoed{NodeId{2}, story.now});
-  CHECK(story.leader.membership().nodes() == 2);
-  const auto* away = story.find<SendAndClose>();
-  REQUIRE(away != nullptr);
-  CHECK(std::holds_alternative<message::Farewell>(*away->message));
+  CHECK(story.leader.membership().nodes() == 1);
+  SECTION("one of another job is turned away") {
+    come(3, JobInstance{78});
+    const auto* away = story.find<SendAndClose>();
+    REQUIRE(away != nullptr);
+    CHECK(std::get<message::Moved>(*away->message).instance == JobInstance{77});
+    story.step(SessionEchoed{NodeId{2}, story.now});
+    CHECK(story.leader.membership().nodes() == 2);
+  }
+  SECTION("no job begins anew with one that remembers nothing") {
+    come(3, std::nullopt);
+    story.step(SessionEchoed{NodeId{3}, story.now});
+    CHECK(story.leader.membership().nodes() == 2);
+    CHECK(story.sent<message::VoterState>() == nullptr);
+    CHECK_FALSE(story.leader.membership().leadership().planning());
+    CHECK(story.leader.membership().leadership().next_attempt() > AttemptNumber{4});
+  }
 }
 
 TEST_CASE("The end is not told past a node that has let go, and is about to close") {
   const bool lets_go = GENERATE(false, true);
-  LeaderOptions options = Story::options();
+  LeaderOptions options = LeaderStory::options();
   options.membership.heartbeat_timeout = options.heartbeat_timeout = 3s;
-  Story story(options);
+  LeaderStory story(options);
   story.join_other();
   const auto keep = [&](NodeId node) {
     const auto* state = story.sent<message::VoterState>();
@@ -167,7 +102,7 @@ TEST_CASE("The end is not told past a node that has let go, and is about to clos
 }
 
 TEST_CASE("A leader accepts a node, and tells the voters what they have to know") {
-  Story story;
+  LeaderStory story;
   story.join_other();
   CHECK(story.sent<message::Accepted>() != nullptr);
   const auto* state = story.sent<message::VoterState>();
@@ -178,10 +113,10 @@ TEST_CASE("A leader accepts a node, and tells the voters what they have to know"
 
 TEST_CASE("The voters are told where all nodes of a large job are, in messages of bounded size") {
   constexpr std::uint64_t kNodes = 2 * kNodesInMessageMax + 100;
-  LeaderOptions options = Story::options();
+  LeaderOptions options = LeaderStory::options();
   options.membership.min_nodes = options.membership.max_nodes = kNodes;
   const auto describe = [](std::uint64_t voter) {
-    NodeDescription node = Story::describe(voter);
+    NodeDescription node = LeaderStory::describe(voter);
     node.min_nodes = node.max_nodes = kNodes;
     return node;
   };
@@ -227,13 +162,13 @@ TEST_CASE("The voters are told where all nodes of a large job are, in messages o
 TEST_CASE("Only on the host of the coordinator before does its endpoint prove that it is gone") {
   const HostIdentity host{3, 4, 5};
   for (const HostIdentity& now : {host, HostIdentity{7, 8, 5}, HostIdentity{7, 8, 9}}) {
-    LeaderOptions options = Story::options();
+    LeaderOptions options = LeaderStory::options();
     options.host = now;
     options.at_first_endpoint = true;
-    Story story(options);
+    LeaderStory story(options);
     // Half of the voters of that coordinator, which itself is in the other half.
     for (const std::uint64_t voter : {2U, 3U}) {
-      NodeDescription node = Story::describe(voter);
+      NodeDescription node = LeaderStory::describe(voter);
       node.copy.emplace();
       node.copy->replicated.term = node.promise.term = Term{1};
       node.copy->replicated.coordinator = node.promise.to = VoterId{9};
@@ -256,15 +191,20 @@ TEST_CASE("Only on the host of the coordinator before does its endpoint prove th
 }
 
 TEST_CASE("The voters are told of a node that comes later, and of one that is away") {
-  Story story;
-  story.join_other();
+  LeaderOptions options = LeaderStory::options();
+  options.membership.min_nodes = options.membership.max_nodes = 3;
+  LeaderStory story(options);
+  for (const std::uint64_t node : {2U, 5U}) {
+    story.step(SessionOpened{NodeId{node}, false, "10.0.0." + std::to_string(node)});
+    story.step(SessionTold{NodeId{node}, message::Hello{LeaderStory::describe(node, 3)}});
+  }
   const auto configuration = story.sent<message::VoterState>()->replicated.configuration.number;
   story.step(SessionTold{kOwn, message::StateKept{configuration, 0}});
   story.step(SessionTold{kOther, message::StateKept{configuration, 0}});
   REQUIRE(story.leader.membership().state() == JobState::running);
   const NodeId spare{3};
   story.step(SessionOpened{spare, false, "10.0.0.3"});
-  story.step(SessionTold{spare, message::Hello{Story::describe(3)}});
+  story.step(SessionTold{spare, message::Hello{LeaderStory::describe(3, 3)}});
   const auto* more = story.sent<message::MoreNodes>();
   REQUIRE(more != nullptr);
   REQUIRE(more->nodes.size() == 1);
@@ -272,8 +212,10 @@ TEST_CASE("The voters are told of a node that comes later, and of one that is aw
   // It falls silent, and then the world is another one.
   story.step(SessionClosed{spare, "it was silent for 3 s", 3s, false});
   story.step(SessionClosed{kOther, "its connection closed", {}, true});
-  story.step(SessionTold{kOwn, message::Stopped{AttemptNumber{}, {}, 0, {}}});
-  NodeDescription replacement = Story::describe(4);
+  for (const NodeId left : {kOwn, NodeId{5}}) {
+    story.step(SessionTold{left, message::Stopped{AttemptNumber{}, {}, 0, {}}});
+  }
+  const NodeDescription replacement = LeaderStory::describe(4, 3);
   story.step(SessionOpened{NodeId{4}, false, "10.0.0.4"});
   story.step(SessionTold{NodeId{4}, message::Hello{replacement}});
   const auto* state = story.sent<message::VoterState>();
@@ -283,11 +225,11 @@ TEST_CASE("The voters are told of a node that comes later, and of one that is aw
 }
 
 TEST_CASE("A coordinator without state tells the old job's voters which nodes have come to it") {
-  LeaderOptions options = Story::options();
+  LeaderOptions options = LeaderStory::options();
   options.membership.min_nodes = options.membership.max_nodes = 4;
-  Story story(options);
+  LeaderStory story(options);
   const auto join = [&](std::uint64_t voter, bool votes) {
-    NodeDescription node = Story::describe(voter, 4);
+    NodeDescription node = LeaderStory::describe(voter, 4);
     if (votes) {
       node.copy.emplace();
       node.copy->replicated.term = Term{1};
@@ -316,7 +258,7 @@ TEST_CASE("A coordinator without state tells the old job's voters which nodes ha
 }
 
 TEST_CASE("What comes before a hello ends the session") {
-  Story story;
+  LeaderStory story;
   story.step(SessionOpened{kOther, false, "10.0.0.2"});
   story.step(SessionTold{kOther, message::Started{}});
   CHECK(story.find<DropSession>() != nullptr);
@@ -324,9 +266,9 @@ TEST_CASE("What comes before a hello ends the session") {
 
 TEST_CASE("A node is dead for certain if it followed, and its kernel closed without a word") {
   const auto voters_needed = [](bool echoed, bool leaves, bool by_peer) {
-    Story story;
+    LeaderStory story;
     story.leader.step(story.now, SessionOpened{kOther, false, "10.0.0.2"});
-    story.leader.step(story.now, SessionTold{kOther, message::Hello{Story::describe(2)}});
+    story.leader.step(story.now, SessionTold{kOther, message::Hello{LeaderStory::describe(2)}});
     if (echoed) {
       story.step(SessionEchoed{kOther, story.now});
     }
@@ -352,7 +294,7 @@ TEST_CASE("The lease of a lost node is over if it is dead for certain, or said t
     }
     std::chrono::nanoseconds lease_left = -1ns;
   } seen;
-  Story story;
+  LeaderStory story;
   story.leader.watch(&seen);
   story.join_other();
   story.step(SessionEchoed{kOther, story.now});
@@ -380,7 +322,7 @@ TEST_CASE("The lease of a lost node is over if it is dead for certain, or said t
 }
 
 TEST_CASE("A leader grants no vote, and gives way to a leader of a later term of its job") {
-  Story story;
+  LeaderStory story;
   story.step(SessionOpened{kOther, false, "10.0.0.2"});
   story.step(SessionTold{kOther, message::AskVote{}});
   REQUIRE(story.find<SendAndClose>() != nullptr);
@@ -400,8 +342,8 @@ TEST_CASE("A leader grants no vote, and gives way to a leader of a later term of
 
 TEST_CASE("A coordinator that begins gives way to the leader of the term that its nodes remember") {
   const std::uint32_t term = GENERATE(2U, 3U);
-  Story story;
-  NodeDescription node = Story::describe(2);
+  LeaderStory story;
+  NodeDescription node = LeaderStory::describe(2);
   node.past = Past{Term{3}, AttemptNumber{4}, make_configuration(Term{3}, VoterId{9}, 1), 1, 1};
   node.past->instance = JobInstance{77};
   story.step(SessionOpened{kOther, false, "10.0.0.2"});
@@ -416,7 +358,7 @@ TEST_CASE("A coordinator that begins gives way to the leader of the term that it
 }
 
 TEST_CASE("A leader that took over calls no node that it has refused") {
-  LeaderOptions options = Story::options();
+  LeaderOptions options = LeaderStory::options();
   options.membership.min_nodes = 1;
   options.membership.at_endpoint = false;
   TakeoverState taken;
@@ -424,8 +366,8 @@ TEST_CASE("A leader that took over calls no node that it has refused") {
   taken.known.configuration = {make_configuration(Term{1}, VoterId{9}, 1), {VoterId{1}}};
   options.membership.term = Term{2};
   options.membership.inheritance = taken;
-  Story story(options);
-  NodeDescription astray = Story::describe(5);
+  LeaderStory story(options);
+  NodeDescription astray = LeaderStory::describe(5);
   astray.min_nodes = 1;
   astray.by_endpoint = true;
   story.step(SessionOpened{kOther, false, "10.0.0.5"});
@@ -442,7 +384,7 @@ TEST_CASE("A leader that took over calls no node that it has refused") {
 }
 
 TEST_CASE("A leader that took over calls the nodes that are away, and the endpoints") {
-  LeaderOptions options = Story::options();
+  LeaderOptions options = LeaderStory::options();
   options.nodes = {{VoterId{2}, "n2", {"10.0.0.2"}, 4711}};
   TakeoverState taken;
   taken.known.instance = kJob;
@@ -450,7 +392,7 @@ TEST_CASE("A leader that took over calls the nodes that are away, and the endpoi
                                {VoterId{1}, VoterId{2}}};
   options.membership.term = Term{2};
   options.membership.inheritance = taken;
-  Story story(options);
+  LeaderStory story(options);
   REQUIRE(story.leader.next_deadline().has_value());
   story.step(LeaderTimePassed{});
   REQUIRE(story.find<CallVoters>() != nullptr);
@@ -487,7 +429,7 @@ TEST_CASE("An end that ten voters of two configurations repeat is a state that h
   CHECK_FALSE(election.time_passed(100s));
   REQUIRE(election.state() == Election::State::leading);
 
-  LeaderOptions options = Story::options();
+  LeaderOptions options = LeaderStory::options();
   options.membership.min_nodes = options.membership.max_nodes = 10;
   options.membership.term = Term{2};
   options.membership.inheritance.emplace().known = election.inheritance();
@@ -505,7 +447,7 @@ TEST_CASE("An end that ten voters of two configurations repeat is a state that h
     }
   };
   for (std::uint64_t id = 1; id <= 10; ++id) {
-    NodeDescription node = Story::describe(id);
+    NodeDescription node = LeaderStory::describe(id);
     node.min_nodes = node.max_nodes = 10;
     step(100s, SessionOpened{NodeId{id}, id == 1, "10.0.0.2"});
     step(100s, SessionTold{NodeId{id}, message::Hello{node}});
@@ -520,7 +462,7 @@ TEST_CASE("An end that ten voters of two configurations repeat is a state that h
 }
 
 TEST_CASE("A leader that hears of a later term steps down for it") {
-  Story story;
+  LeaderStory story;
   story.step(CallAnswered{{VoterId{2}, "n2", {"10.0.0.2"}, 4711}, Term{3}, JobInstance{77}});
   CHECK(story.find<StepDown>() == nullptr);
   story.step(CallAnswered{{VoterId{2}, "n2", {"10.0.0.2"}, 4711}, Term{3}, kJob});
@@ -556,7 +498,7 @@ TEST_CASE("A call names the job, its instance, and the voter that is called") {
 }
 
 TEST_CASE("A coordinator with a world keeps it, whatever a leader of another instance calls") {
-  Story story;
+  LeaderStory story;
   story.join_other();
   REQUIRE(story.leader.membership().leadership().instance_is_settled());
   const auto steps_down = [&](std::uint64_t session, const message::Follow& call) {
@@ -580,9 +522,9 @@ TEST_CASE("A coordinator with a world keeps it, whatever a leader of another ins
 }
 
 TEST_CASE("A node of a job of another instance is told that this one is another") {
-  Story story;
+  LeaderStory story;
   story.join_other();
-  NodeDescription node = Story::describe(3);
+  NodeDescription node = LeaderStory::describe(3);
   node.past = Past{};
   node.past->instance = JobInstance{77};
   story.step(SessionOpened{NodeId{3}, false, "10.0.0.3"});

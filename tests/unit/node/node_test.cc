@@ -3,89 +3,12 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 
+#include "tests/unit/node/node_story.h"
+
 using namespace ddprun;
-using namespace std::chrono_literals;
-
-namespace {
-
-constexpr VoterId kSelf{7};
-constexpr VoterId kLeader{1};
-constexpr JobInstance kJob{42};
-constexpr HostIdentity kHost{3, 4, 5};
-
-/// One Node, and what it wants done.
-class Story {
- public:
-  explicit Story(bool failover = true, bool by_service = false)
-      : node_(options(failover, by_service)) {
-    step(NodeStarted{kSelf, {"10.0.0.7"}, 30'000});
-  }
-
-  void step(NodeInput input) { actions = node_.step(now, std::move(input)); }
-  void wait(std::chrono::nanoseconds span) { now += span; }
-
-  /// It was accepted by the leader of that term.
-  void follow(Term term) {
-    step(HelloAccepted{{term, kLeader, 1, {}, kHost, true}, "10.0.0.1:29400", now, true});
-  }
-  /// It is a standby in a world of itself and the leader.
-  void be_standby() {
-    message::VoterState state;
-    state.replicated = {Term{1},
-                        Term{1},
-                        kLeader,
-                        AttemptNumber{3},
-                        {make_configuration(Term{1}, kLeader, 1), {kLeader, kSelf, VoterId{9}}}};
-    state.replicated.instance = kJob;
-    state.replicated.settled = state.replicated.configuration.number;
-    state.nodes = {{VoterId{9}, "n9", {"10.0.0.9"}, 30'000}};
-    step(ToldByLeader{state});
-  }
-  void lose(bool saw_close) {
-    step(LeaderLost{Error{"the coordinator was lost: it is gone", {}, {}}, "it is gone", now,
-                    saw_close});
-  }
-
-  template <class Kind>
-  const Kind* find() const {
-    for (const NodeAction& one : actions) {
-      if (const auto* found = std::get_if<Kind>(&one)) {
-        return found;
-      }
-    }
-    return nullptr;
-  }
-  [[nodiscard]] const Node& node() const { return node_; }
-
-  Instant now = 100s;
-  std::vector<NodeAction> actions;
-
- private:
-  static NodeOptions options(bool failover, bool by_service) {
-    NodeOptions options;
-    options.endpoints = {{"10.0.0.1", 29400}};
-    options.node.job_id = "job";
-    options.node.max_nodes = 3;
-    options.failover = failover;
-    options.by_service = by_service;
-    return options;
-  }
-
-  Node node_;
-};
-
-message::Follow call_of(Term term, bool to_endpoint = false) {
-  message::Follow call{"job", term, {"10.0.0.2"}, 4711, std::nullopt, kJob, kSelf};
-  if (to_endpoint) {
-    call.to_endpoint = message::JobOptions{1, 3, 0, false};
-  }
-  return call;
-}
-
-}  // namespace
 
 TEST_CASE("A node searches at the endpoints of its job, and follows who accepts it") {
-  Story story;
+  NodeStory story;
   REQUIRE(story.find<SearchLeader>() != nullptr);
   CHECK(story.find<SearchLeader>()->places.front().host == "10.0.0.1");
   story.follow(Term{1});
@@ -94,7 +17,7 @@ TEST_CASE("A node searches at the endpoints of its job, and follows who accepts 
 }
 
 TEST_CASE("Where a service decides, a node asks it, and leads once it is let") {
-  Story story(true, true);
+  NodeStory story(true, true);
   REQUIRE(story.find<AskService>() != nullptr);
   CHECK_FALSE(story.find<AskService>()->dead);
   CHECK(story.find<SearchLeader>() == nullptr);
@@ -108,7 +31,7 @@ TEST_CASE("Where a service decides, a node asks it, and leads once it is let") {
 }
 
 TEST_CASE("Where a service names a leader, a node goes there, and to a later one at once") {
-  Story story(true, true);
+  NodeStory story(true, true);
   story.step(CalledByLeader{call_of(Term{2})});
   REQUIRE(story.find<SearchLeader>() != nullptr);
   CHECK(story.find<SearchLeader>()->places.front().port == 4711);
@@ -121,7 +44,7 @@ TEST_CASE("Where a service names a leader, a node goes there, and to a later one
 }
 
 TEST_CASE("By a service a node follows whoever leads, though the job was begun anew") {
-  Story story(true, true);
+  NodeStory story(true, true);
   story.follow(Term{2});
   story.lose(true);
   story.step(WorkersGone{});
@@ -132,7 +55,7 @@ TEST_CASE("By a service a node follows whoever leads, though the job was begun a
 }
 
 TEST_CASE("A node that the service lets lead goes on with the committed state") {
-  Story story(true, true);
+  NodeStory story(true, true);
   story.follow(Term{1});
   story.lose(true);
   CHECK(story.find<FenceWorkers>() != nullptr);
@@ -183,7 +106,7 @@ TEST_CASE("A node that the service lets lead goes on with the committed state") 
 }
 
 TEST_CASE("A node that leads again tells why it had led no more") {
-  Story story(true, true);
+  NodeStory story(true, true);
   story.step(Appointed{Term{1}, kJob, std::nullopt, false});
   story.step(LeaderDeposed{"the service was gone for too long", std::nullopt});
   story.step(WorkersGone{});
@@ -200,7 +123,7 @@ TEST_CASE("A node that leads again tells why it had led no more") {
 }
 
 TEST_CASE("A service that lets nobody lead ends the search with the join timeout") {
-  Story story(true, true);
+  NodeStory story(true, true);
   const auto due = story.node().next_deadline();
   REQUIRE(due.has_value());
   CHECK(*due == story.now + 600s);
@@ -210,7 +133,7 @@ TEST_CASE("A service that lets nobody lead ends the search with the join timeout
 }
 
 TEST_CASE("An answer that is half a lease old is not followed: the node comes again") {
-  Story story;
+  NodeStory story;
   story.wait(1600ms);
   story.step(HelloAccepted{{Term{1}, kLeader, 1}, "10.0.0.1:29400", story.now - 1600ms, true});
   CHECK(story.find<FollowLeader>() == nullptr);
@@ -221,7 +144,7 @@ TEST_CASE("An answer that is half a lease old is not followed: the node comes ag
 }
 
 TEST_CASE("A node that loses its coordinator first stops its workers, and then searches") {
-  Story story;
+  NodeStory story;
   story.follow(Term{1});
   story.lose(true);
   CHECK(story.find<FenceWorkers>() != nullptr);
@@ -232,7 +155,7 @@ TEST_CASE("A node that loses its coordinator first stops its workers, and then s
 }
 
 TEST_CASE("A node without failover ends with its coordinator") {
-  Story story(false);
+  NodeStory story(false);
   story.follow(Term{1});
   story.lose(true);
   story.step(WorkersGone{});
@@ -241,7 +164,7 @@ TEST_CASE("A node without failover ends with its coordinator") {
 }
 
 TEST_CASE("What a standby says of itself is said once, however often the state comes") {
-  Story story;
+  NodeStory story;
   story.follow(Term{1});
   story.be_standby();
   REQUIRE(story.find<LogLine>() != nullptr);
@@ -252,7 +175,7 @@ TEST_CASE("What a standby says of itself is said once, however often the state c
 }
 
 TEST_CASE("A standby asks for votes, and leads with those of more than half") {
-  Story story;
+  NodeStory story;
   story.follow(Term{1});
   story.be_standby();
   story.lose(true);
@@ -276,7 +199,7 @@ TEST_CASE("A standby asks for votes, and leads with those of more than half") {
 }
 
 TEST_CASE("A standby that reaches no majority says so once, after two heartbeat timeouts") {
-  Story story;
+  NodeStory story;
   story.follow(Term{1});
   story.be_standby();
   story.lose(false);
@@ -302,7 +225,7 @@ TEST_CASE("A standby that reaches no majority says so once, after two heartbeat 
 
 TEST_CASE("A node that is to leave stands for election after all other voters, and still votes") {
   const bool wished_before = GENERATE(true, false);
-  Story story;
+  NodeStory story;
   story.follow(Term{1});
   story.be_standby();
   if (wished_before) {
@@ -343,7 +266,7 @@ TEST_CASE("A node that is to leave stands for election after all other voters, a
 }
 
 TEST_CASE("A node that leads gives way to a leader of a later term, and follows it") {
-  Story story;
+  NodeStory story;
   story.step(EndpointBound{29400});
   REQUIRE(story.find<BeginLeading>() != nullptr);
   story.step(LeaderDeposed{"another leads", call_of(Term{2})});
@@ -356,7 +279,7 @@ TEST_CASE("A node that leads gives way to a leader of a later term, and follows 
 }
 
 TEST_CASE("A candidate goes to the later leader that a voter names, and not again at once") {
-  Story story;
+  NodeStory story;
   story.follow(Term{1});
   story.be_standby();
   story.lose(false);
@@ -388,7 +311,7 @@ TEST_CASE("A candidate goes to the later leader that a voter names, and not agai
 }
 
 TEST_CASE("A voter that follows refuses a candidate, and says where its coordinator is") {
-  Story story;
+  NodeStory story;
   story.follow(Term{4});
   VoteRequest request{Term{3}, VoterId{9}, {}};
   story.step(AskedByPeer{message::AskVote{"job", kSelf, request}});
@@ -401,12 +324,12 @@ TEST_CASE("A voter that follows refuses a candidate, and says where its coordina
 }
 
 TEST_CASE("A call to the endpoint is for a node without a world") {
-  Story story;
+  NodeStory story;
   story.step(CalledByLeader{call_of(Term{2}, true)});
   REQUIRE(story.find<SearchLeader>() != nullptr);
   CHECK(story.find<SearchLeader>()->places.front().host == "10.0.0.2");
 
-  Story follower;
+  NodeStory follower;
   follower.follow(Term{1});
   follower.be_standby();
   follower.step(CalledByLeader{call_of(Term{2}, true)});
@@ -416,7 +339,7 @@ TEST_CASE("A call to the endpoint is for a node without a world") {
 }
 
 TEST_CASE("A node follows no call of another instance, and none for another life of its agent") {
-  Story story;
+  NodeStory story;
   story.follow(Term{1});
   story.be_standby();
   message::Follow call = call_of(Term{2});
@@ -439,7 +362,7 @@ TEST_CASE("A node follows no call of another instance, and none for another life
 }
 
 TEST_CASE("A leader that called and is gone is forgotten: the node does what it did before") {
-  Story story;
+  NodeStory story;
   story.step(EndpointBound{29400});
   story.step(LeaderDeposed{"another leads", call_of(Term{2})});
   story.step(WorkersGone{});
@@ -450,7 +373,7 @@ TEST_CASE("A leader that called and is gone is forgotten: the node does what it 
 }
 
 TEST_CASE("A node says of itself when and how it lost its coordinator") {
-  Story story;
+  NodeStory story;
   story.follow(Term{1});
   story.be_standby();
   story.lose(true);
@@ -466,7 +389,7 @@ TEST_CASE("A node says of itself when and how it lost its coordinator") {
 
 TEST_CASE("A node that was called knows from its coordinator whether that is at the endpoint") {
   for (const bool at_first_endpoint : {true, false}) {
-    Story story;
+    NodeStory story;
     story.step(CalledByLeader{call_of(Term{1})});
     story.step(HelloAccepted{
         {Term{1}, kLeader, 1, {}, kHost, at_first_endpoint}, "10.0.0.2:4711", story.now, true});
@@ -481,7 +404,7 @@ TEST_CASE("A node that was called knows from its coordinator whether that is at 
 TEST_CASE("A spare remembers the world that runs without it") {
   const message::TellWorld told{AttemptNumber{4}, make_configuration(Term{1}, kLeader, 2), Term{1},
                                 kJob};
-  Story spare;
+  NodeStory spare;
   spare.follow(Term{1});
   spare.step(ToldByLeader{told});
   spare.lose(true);
@@ -498,7 +421,7 @@ TEST_CASE("A spare remembers the world that runs without it") {
 }
 
 TEST_CASE("A node that was in a world remembers that one, and a newer one that it is told of") {
-  Story story;
+  NodeStory story;
   story.follow(Term{1});
   message::Assigned assigned;
   assigned.world.attempt = AttemptNumber{4};
@@ -515,34 +438,8 @@ TEST_CASE("A node that was in a world remembers that one, and a newer one that i
   CHECK_FALSE(story.node().known().past()->group_rank.has_value());
 }
 
-TEST_CASE("A node on the endpoint's machine listens there once it lost its coordinator") {
-  Story story;
-  story.follow(Term{1});
-  story.lose(true);
-  CHECK(story.find<ListenAtFirstEndpoint>() == nullptr);
-  story.step(WorkersGone{});
-  CHECK(story.find<ListenAtFirstEndpoint>() != nullptr);
-  const auto asked = [&](bool from_here, bool is_new) {
-    NodeDescription node;
-    if (!is_new) {
-      node.promise.term = Term{1};
-    }
-    story.step(AskedByPeer{message::Hello{node}, from_here});
-    REQUIRE(story.find<AnswerPeer>() != nullptr);
-    return story.find<LeaveFirstEndpoint>() != nullptr;
-  };
-  // It knows of no coordinator, and a new life of the one before may be needed.
-  CHECK(asked(true, true));
-  CHECK_FALSE(asked(true, false));
-  CHECK_FALSE(asked(false, true));
-  story.step(CalledByLeader{call_of(Term{2})});
-  story.follow(Term{2});
-  CHECK_FALSE(asked(true, true));
-  CHECK(std::get<message::Moved>(story.find<AnswerPeer>()->answer).port == 29400);
-}
-
 TEST_CASE("A node that is asked for the vote of a process before it says that it is another") {
-  Story story;
+  NodeStory story;
   message::AskVote ask{"job", VoterId{8}, {}};
   story.step(AskedByPeer{ask});
   REQUIRE(story.find<AnswerPeer>() != nullptr);
@@ -557,21 +454,21 @@ TEST_CASE("A node that is asked for the vote of a process before it says that it
 }
 
 TEST_CASE("A node that leads grants no vote, not even before its own coordinator accepted it") {
-  const auto asked = [](Story& story, std::uint32_t term) {
+  const auto asked = [](NodeStory& story, std::uint32_t term) {
     VoteRequest request{Term{term}, VoterId{9}, {}};
     request.log_position.settled = make_configuration(Term{1}, kLeader, 1);
     story.step(AskedByPeer{message::AskVote{"job", kSelf, request}});
     REQUIRE(story.find<AnswerPeer>() != nullptr);
     return std::get<message::VoteAnswer>(story.find<AnswerPeer>()->answer).vote.verdict;
   };
-  Story begins;
+  NodeStory begins;
   begins.step(EndpointBound{29400});
   REQUIRE(begins.find<BeginLeading>() != nullptr);
   CHECK(asked(begins, 9) == VoteVerdict::follows);
   // What its own hello says is what binds it.
   CHECK(begins.node().known().voter().promise() == begins.node().description().promise);
 
-  Story elected;
+  NodeStory elected;
   elected.follow(Term{1});
   elected.be_standby();
   elected.lose(true);
