@@ -66,7 +66,8 @@ std::optional<Refusal> disagreement(const JobTerms& terms, const NodeDescription
     return astray;
   }
   if (node.witness) {
-    const bool is_of_use = terms.max_nodes > 1 || terms.begun_by_witness;
+    const bool is_of_use =
+        terms.max_nodes > 1 || terms.begun_by_witness || node.voter == kServiceVoter;
     return is_of_use ? std::nullopt
                      : std::optional(Refusal{"a job of one node (--nnodes 1) has no use for a "
                                              "witness: no other node could take it over",

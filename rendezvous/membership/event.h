@@ -25,11 +25,12 @@ struct NodeJoined {
   std::string address = {};  ///< numeric, for people; empty for the coordinator's own node
 };
 
-/// A node was accepted, and is not here before it has said something more. What it remembers counts
-/// at once: a coordinator that begins without any state must not begin its job a second time.
-struct NodeRemembers {
+/// A node was accepted that remembers a job, and is not here before it has said something more.
+/// Until then, or until it is gone, a coordinator without any state must not begin that job a
+/// second time.
+struct NodeGreeted {
   NodeId node{};
-  NodeDescription description;
+  bool gone = false;
 };
 
 /// Somebody knocked whom the shell turned away before it was a node (another version, a program
@@ -143,7 +144,7 @@ struct EnvironmentTold {
 /// The deadline that Membership::next_deadline named has come.
 struct TimePassed {};
 
-using Event = std::variant<NodeJoined, NodeRemembers, StrangerTurnedAway, CallerCame, NodeHeard,
+using Event = std::variant<NodeJoined, NodeGreeted, StrangerTurnedAway, CallerCame, NodeHeard,
                            NodeLost, WorkersStarted, WorkerFailed, WorkersFinished, WorkersStopped,
                            StopRequested, NodeGaveUp, StoreFailed, StateAcknowledged, TimePassed,
                            WorkersProgress, EnvironmentTold, WorkersHung>;

@@ -131,12 +131,8 @@ std::string text_of(const StrangerTurnedAway& e) {
   return std::move(Line("turned-away").add("address", e.address).add("why", e.why)).text();
 }
 
-std::string text_of(const NodeRemembers& e) {
-  const auto& past = e.description.past;
-  return std::move(Line("remembers")
-                       .node(e.node)
-                       .add("attempt", past ? std::to_string(number(past->attempt)) : "?"))
-      .text();
+std::string text_of(const NodeGreeted& e) {
+  return std::move(Line(e.gone ? "gone-again" : "greeted").node(e.node)).text();
 }
 
 std::string text_of(const CallerCame& e) {

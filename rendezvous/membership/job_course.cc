@@ -125,6 +125,7 @@ void JobCourse::joined(NodeId id, const NodeDescription& description) {
                      description.copy);
   start_.fence().came(description.voter);
   start_.came(description.voter);
+  (void)start_.greeted(id, false);
   if (const auto& past = description.past) {
     start_.fence().told(*past, now_ - ago(description, past->contact_at));
   }
@@ -137,21 +138,16 @@ void JobCourse::joined(NodeId id, const NodeDescription& description) {
   }
 }
 
-/// The leadership first, as for a node that is here.
-void JobCourse::on(const NodeRemembers& event) {
-  const NodeDescription& description = event.description;
-  const bool was_planning = leadership_.planning();
-  if (state() != JobState::gathering || !leadership_.remember(description.past, description.copy)) {
+/// Its word may show that others run this job, or have to be asked.
+void JobCourse::on(const NodeGreeted& event) {
+  if (!start_.greeted(event.node, !event.gone) || state() != JobState::gathering) {
     return;
   }
-  DDP_CHECK(!attempt_.number(), "who has handed out a world begins nothing");
-  if (was_planning) {
+  DDP_CHECK(!attempt_.lives(), "nothing runs while nodes are gathered");
+  if (leadership_.planning()) {
+    leadership_.drop_plan();
     start_.put_off_plan(now_);
   }
-  if (const auto& past = description.past) {
-    start_.fence().told(*past, now_ - ago(description, past->contact_at));
-  }
-  inheritance_.remember(description, now_);
   try_start();
 }
 

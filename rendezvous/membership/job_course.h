@@ -95,7 +95,7 @@ class JobCourse {
   void all_started();
   /// Workers told news of a running attempt: voters are told of it, now and then.
   void progress_told();
-  void on(const NodeRemembers& event);
+  void on(const NodeGreeted& event);
   void on(const StoreFailed& event);
   void on(const StateAcknowledged& event);
   void on(const TimePassed& event);

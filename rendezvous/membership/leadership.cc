@@ -33,17 +33,24 @@ Leadership::Leadership(Term term, VoterId self, ReplicatedState known, AttemptNu
 
 // --- Who is here ----------------------------------------------------------------------------
 
-/// The order matters: what the node remembers may move this coordinator's term and state (learn),
-/// and only then it is clear whether the node is beyond it.
+/// The order matters: what the node remembers may move this coordinator's term and state (heard_of,
+/// adopt), and only then it is clear whether the node is beyond it.
 void Leadership::joined(NodeId node, VoterId voter, const Promise& promise,
                         const std::optional<Past>& past, const std::optional<StateCopy>& copy) {
   drop_plan();
   VoterHere& here = here_.add(node, {voter, promise, past});
   if (enabled()) {
-    learn(past, copy);
-    if (old_job_ && is_of_old_world(here)) {
-      old_job_->came(voter);
-    }
+    heard_of(here);
+  }
+  if (begins_ && enabled() && copy && !log_.is_own(copy->replicated.configuration.number)) {
+    adopt(*copy);
+  }
+  if (begins_ && begun() && old_job_ && old_job_->saw_death_in(in_use_.configuration.number)) {
+    old_job_->leader_is_gone(true);
+  }
+  if (past && enabled()) {
+    // Also of a job that this coordinator knows nothing of: an agent's attempt numbers only rise.
+    next_ = std::max(next_, AttemptNumber{number(past->attempt) + 1});
   }
   if (!log_.knows(promise.configuration)) {
     beyond_ = std::max(beyond_.value_or(ConfigurationNumber{}), promise.configuration);
@@ -59,16 +66,6 @@ void Leadership::joined(NodeId node, VoterId voter, const Promise& promise,
     std::erase_if(told_, [&](NodeId told) { return here_.at(told).voter() == voter; });
     told_.push_back(node);
   }
-}
-
-/// A plan that was made without this knowledge may be of a world beside another.
-bool Leadership::remember(const std::optional<Past>& past, const std::optional<StateCopy>& copy) {
-  if (!begins_ || !enabled()) {
-    return false;
-  }
-  drop_plan();
-  learn(past, copy);
-  return true;
 }
 
 bool Leadership::votes(NodeId node) const {

@@ -62,9 +62,6 @@ class Leadership {
   /// goes on from what this node remembers.
   void joined(NodeId node, VoterId voter, const Promise& promise, const std::optional<Past>& past,
               const std::optional<StateCopy>& copy = {});
-  /// What a node that is not here yet remembers counts already, and drops the plan. False: not for
-  /// one that has a state.
-  bool remember(const std::optional<Past>& past, const std::optional<StateCopy>& copy);
   /// Drops the plan. `died`: its agent is no more, so it votes for nobody: that is as good as
   /// following.
   void left(NodeId node, bool died = false);
@@ -147,7 +144,7 @@ class Leadership {
 
   [[nodiscard]] bool begun() const { return !in_use_.configuration.voters.empty(); }
   [[nodiscard]] bool is_beyond(const VoterHere& here) const;
-  void learn(const std::optional<Past>& past, const std::optional<StateCopy>& copy);
+  void heard_of(const VoterHere& here);
   [[nodiscard]] bool is_of_old_world(const VoterHere& here) const;
   [[nodiscard]] bool knows_newest() const;
   void adopt(const StateCopy& copy);

@@ -10,33 +10,29 @@ namespace ddprun {
 
 /// A node with a past may have run workers under a coordinator that this one knows nothing of. Its
 /// attempt, its term and its world bound what this coordinator may use.
-void Leadership::learn(const std::optional<Past>& past, const std::optional<StateCopy>& copy) {
+void Leadership::heard_of(const VoterHere& here) {
   DDP_CHECK(enabled(), "a job without failover has no past");
-  const bool counts = past && (begins_ || old_job_) && !log_.is_own(past->configuration);
-  if (counts) {
-    if (!instance_is_settled()) {
-      in_use_.instance = past->instance;  // this coordinator goes on with that job
-    }
-    OldJob& old = old_job_ ? *old_job_ : old_job_.emplace();
-    old.remembers(*past);
+  const bool counts = begins_ || old_job_;
+  if (!counts || here.past() == nullptr || log_.is_own(here.past()->configuration)) {
+    return;
   }
-  if (counts && begins_) {
-    remembered_term_ = std::max(remembered_term_, past->term);
-    // As a candidate does: a later term, and for every term in between two numbers are left out.
-    in_use_.term = std::max(in_use_.term, Term{number(past->term) + 1});
-    const std::uint32_t skipped = 2 * (number(in_use_.term) - number(past->term));
-    next_ = std::max(next_, AttemptNumber{number(past->attempt) + skipped});
+  const Past& past = *here.past();
+  if (!instance_is_settled()) {
+    in_use_.instance = past.instance;  // this coordinator goes on with that job
   }
-  if (begins_ && copy && !log_.is_own(copy->replicated.configuration.number)) {
-    adopt(*copy);
+  OldJob& old = old_job_ ? *old_job_ : old_job_.emplace();
+  old.remembers(past);
+  if (is_of_old_world(here)) {
+    old.came(here.voter());
   }
-  if (begins_ && begun() && old_job_ && old_job_->saw_death_in(in_use_.configuration.number)) {
-    old_job_->leader_is_gone(true);
+  if (!begins_) {
+    return;
   }
-  if (past) {
-    // Also of a job that this coordinator knows nothing of: an agent's attempt numbers only rise.
-    next_ = std::max(next_, AttemptNumber{number(past->attempt) + 1});
-  }
+  remembered_term_ = std::max(remembered_term_, past.term);
+  // As a candidate does: a later term, and for every term in between two numbers are left out.
+  in_use_.term = std::max(in_use_.term, Term{number(past.term) + 1});
+  const std::uint32_t skipped = 2 * (number(in_use_.term) - number(past.term));
+  next_ = std::max(next_, AttemptNumber{number(past.attempt) + skipped});
 }
 
 bool Leadership::is_of_old_world(const VoterHere& here) const {

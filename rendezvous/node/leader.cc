@@ -224,6 +224,9 @@ void Leader::on(const SessionClosed& closed) {
   }
   const Session session = std::move(found->second);
   sessions_.erase(found);
+  if (session.awaited) {
+    apply(NodeGreeted{closed.node, true});
+  }
   if (session.stage == Session::Stage::member) {
     addresses_.went(session.voter, now_);
     // Leaving means that the agent lives and may vote; a reset may come from an agent that gave up.

@@ -72,7 +72,8 @@ class Leader : private LeaderLease::Quorum {
       return stage == Stage::greeted || stage == Stage::member;
     }
     bool local = false;
-    bool leaves = false;  ///< it said so: when it closes, it is not dead
+    bool leaves = false;   ///< it said so: when it closes, it is not dead
+    bool awaited = false;  ///< it remembers a job, and was greeted
     VoterId voter{};
     Instant fresh = kNever;  ///< it is known to have followed at this time
     std::string address;

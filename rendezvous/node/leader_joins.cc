@@ -33,8 +33,9 @@ bool leads_another(const LeaderOptions& options, const Leadership& leadership,
 
 /// A node comes, or comes back. It may have sent its hello long ago, and have given this leader up
 /// since: this process stood still, or the hello was on its way for long. In a world it would be
-/// lost at once. So it is accepted here, and counts once it has said something after that. But what
-/// it remembers counts now, and who is to be refused hears that now.
+/// lost at once. So it is accepted here, and counts once it has said something after that. Nothing
+/// is begun anew before one that remembers a job has counted. Who is to be refused hears that at
+/// once.
 void Leader::join(NodeId id, Session& session, NodeDescription node) {
   DDP_CHECK(session.stage == Session::Stage::ungreeted, "a session is greeted once");
   forget_other_hosts(node, options_.host);
@@ -55,8 +56,9 @@ void Leader::join(NodeId id, Session& session, NodeDescription node) {
     return;
   }
   const bool remembers = session.hello->past || session.hello->copy;
-  if (remembers && membership_.state() == JobState::gathering) {
-    apply(NodeRemembers{id, *session.hello});
+  if (remembers && !options_.membership.inheritance && !membership_.attempt()) {
+    session.awaited = true;
+    apply(NodeGreeted{id});
   }
   const ReplicatedState& in_use = leadership.in_use();
   session.greeted_in.emplace(in_use.term, in_use.instance);
@@ -73,13 +75,18 @@ void Leader::give(const Welcome& order) {
   }
 }
 
-/// The addresses are kept before the state machine decides, because its first commands may
-/// replicate them.
+/// Another node may have said meanwhile which job this is. The addresses are kept before the state
+/// machine decides, because its first commands may replicate them.
 void Leader::admit(NodeId id, Session& session) {
   DDP_CHECK(session.stage == Session::Stage::greeted && session.hello, "a hello comes first");
   NodeDescription node = std::move(*session.hello);
   session.hello.reset();
   const Leadership& leadership = membership_.leadership();
+  if (leads_another(options_, leadership, node)) {
+    session.stage = Session::Stage::leaving;
+    outbox_.send_away(id, message::Farewell{"it leads another job of this id"});
+    return;
+  }
   session.stage = Session::Stage::member;
   // Only the socket pair comes from the agent that hosts this coordinator.
   node.hosts_coordinator = session.local;

@@ -43,36 +43,49 @@ TEST_CASE("A node that gave its leader up after its hello was in no world") {
   CHECK(story.leader.membership().nodes() == 2);
 }
 
-TEST_CASE("What a greeted node remembers counts before the node does") {
+TEST_CASE("A node that was greeted leaves when another has said that this is another job") {
   LeaderStory story;
-  const auto come = [&](std::uint64_t voter, std::optional<JobInstance> instance) {
+  const auto come = [&](std::uint64_t voter, JobInstance instance) {
     NodeDescription node = LeaderStory::describe(voter);
-    if (instance) {
-      node.past = Past{};
-      node.past->term = Term{1};
-      node.past->attempt = AttemptNumber{4};
-      node.past->instance = *instance;
-    }
+    node.past = Past{};
+    node.past->term = Term{1};
+    node.past->instance = instance;
     story.leader.step(story.now, SessionOpened{NodeId{voter}, false, "10.0.0.2"});
-    story.actions = story.leader.step(story.now, SessionTold{NodeId{voter}, message::Hello{node}});
+    story.leader.step(story.now, SessionTold{NodeId{voter}, message::Hello{node}});
   };
   come(2, JobInstance{77});
-  CHECK(story.leader.membership().nodes() == 1);
-  SECTION("one of another job is turned away") {
-    come(3, JobInstance{78});
-    const auto* away = story.find<SendAndClose>();
-    REQUIRE(away != nullptr);
-    CHECK(std::get<message::Moved>(*away->message).instance == JobInstance{77});
+  come(3, JobInstance{78});
+  story.step(SessionEchoed{NodeId{3}, story.now});
+  CHECK(story.leader.membership().nodes() == 2);
+  story.step(SessionEchoed{NodeId{2}, story.now});
+  CHECK(story.leader.membership().nodes() == 2);
+  const auto* away = story.find<SendAndClose>();
+  REQUIRE(away != nullptr);
+  CHECK(std::holds_alternative<message::Farewell>(*away->message));
+}
+
+TEST_CASE("Nothing begins anew while a greeted node is about to say what it remembers") {
+  LeaderStory story;
+  NodeDescription old = LeaderStory::describe(2);
+  old.past = Past{};
+  old.past->term = Term{1};
+  old.past->attempt = AttemptNumber{4};
+  old.past->instance = JobInstance{77};
+  story.leader.step(story.now, SessionOpened{NodeId{2}, false, "10.0.0.2"});
+  story.leader.step(story.now, SessionTold{NodeId{2}, message::Hello{old}});
+  story.step(SessionOpened{NodeId{3}, false, "10.0.0.3"});
+  story.step(SessionTold{NodeId{3}, message::Hello{LeaderStory::describe(3)}});
+  const auto plans = [&] { return story.leader.membership().leadership().planning(); };
+  CHECK(story.leader.membership().nodes() == 2);  // which is all that the job wants
+  CHECK_FALSE(plans());
+  SECTION("what it says counts") {
     story.step(SessionEchoed{NodeId{2}, story.now});
-    CHECK(story.leader.membership().nodes() == 2);
+    CHECK_FALSE(plans());
+    CHECK(story.leader.membership().leadership().in_use().instance == JobInstance{77});
   }
-  SECTION("no job begins anew with one that remembers nothing") {
-    come(3, std::nullopt);
-    story.step(SessionEchoed{NodeId{3}, story.now});
-    CHECK(story.leader.membership().nodes() == 2);
-    CHECK(story.sent<message::VoterState>() == nullptr);
-    CHECK_FALSE(story.leader.membership().leadership().planning());
-    CHECK(story.leader.membership().leadership().next_attempt() > AttemptNumber{4});
+  SECTION("it is gone") {
+    story.step(SessionClosed{NodeId{2}, "its connection closed", {}, true, false});
+    CHECK(plans());
   }
 }
 
