@@ -3,15 +3,9 @@
 #include <cstddef>
 #include <map>
 
+#include "rendezvous/base/socket.h"
+
 namespace ddprun {
-namespace {
-
-/// An address that only processes on this machine reach.
-bool is_loopback(const std::string& address) {
-  return address.starts_with("127.") || address == "::1";
-}
-
-}  // namespace
 
 // Loopback loses against any other address, however many agents came by it: they are all on this
 // machine, and reach its other addresses as well.
@@ -23,8 +17,8 @@ std::string common_address(const std::vector<std::string>& reached) {
   const std::string* best = nullptr;
   for (const std::string& address : reached) {  // not the map: the first of equals
     const bool better =
-        best == nullptr || (is_loopback(*best) && !is_loopback(address)) ||
-        (is_loopback(*best) == is_loopback(address) && times[address] > times[*best]);
+        best == nullptr || (net::is_loopback(*best) && !net::is_loopback(address)) ||
+        (net::is_loopback(*best) == net::is_loopback(address) && times[address] > times[*best]);
     best = better ? &address : best;
   }
   return best == nullptr ? "127.0.0.1" : *best;

@@ -76,9 +76,13 @@ void PeerServer::open(std::function<void(const Result<void>&)> opened) {
 Result<void> PeerServer::open_gate() {
   const std::string& host = endpoints_.front().host;
   Listening listening;
-  // The first one's port is for the coordinator that begins the job.
+  // The first one's port is for the coordinator that begins the job, also where another endpoint
+  // is the same place by another name.
+  const auto is_first = [this](std::size_t i) {
+    return own_.front() && endpoints_[i].port == endpoints_.front().port;
+  };
   for (std::size_t i = 1; i < endpoints_.size() && !listening.socket; ++i) {
-    if (own_[i]) {
+    if (own_[i] && !is_first(i)) {
       listening = listen_at_host(host, endpoints_[i].port);
       place_ = i;
       if (!listening.socket) {

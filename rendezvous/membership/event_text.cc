@@ -132,7 +132,7 @@ std::string text_of(const StrangerTurnedAway& e) {
 }
 
 std::string text_of(const NodeGreeted& e) {
-  return std::move(Line(e.gone ? "gone-again" : "greeted").node(e.node)).text();
+  return std::move(Line("greeted").node(e.node).add("gone", e.gone ? "yes" : "no")).text();
 }
 
 std::string text_of(const CallerCame& e) {

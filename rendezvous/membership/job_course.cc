@@ -125,7 +125,7 @@ void JobCourse::joined(NodeId id, const NodeDescription& description) {
                      description.copy);
   start_.fence().came(description.voter);
   start_.came(description.voter);
-  (void)start_.greeted(id, false);
+  (void)start_.no_longer_await(id);
   if (const auto& past = description.past) {
     start_.fence().told(*past, now_ - ago(description, past->contact_at));
   }
@@ -138,9 +138,14 @@ void JobCourse::joined(NodeId id, const NodeDescription& description) {
   }
 }
 
-/// Its word may show that others run this job, or have to be asked.
+/// What it is about to say may show that others run this job, or have to be asked.
 void JobCourse::on(const NodeGreeted& event) {
-  if (!start_.greeted(event.node, !event.gone) || state() != JobState::gathering) {
+  if (!event.gone) {
+    start_.await_word_of(event.node);
+  } else if (!start_.no_longer_await(event.node)) {
+    return;
+  }
+  if (state() != JobState::gathering) {
     return;
   }
   DDP_CHECK(!attempt_.lives(), "nothing runs while nodes are gathered");

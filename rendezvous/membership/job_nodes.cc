@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "rendezvous/base/check.h"
+#include "rendezvous/base/socket.h"
 #include "rendezvous/membership/rendezvous_status.h"
 
 namespace ddprun {
@@ -110,9 +111,8 @@ std::vector<NodeId> JobNodes::voters_besides(const std::vector<NodeId>& members)
 
 /// With that host the job would lose two voters at once.
 bool JobNodes::is_on_coordinators_host(const JobNode& node) const {
-  return node.address == "127.0.0.1" || node.address == "::1" ||
-         std::find(own_addresses_.begin(), own_addresses_.end(), node.address) !=
-             own_addresses_.end();
+  return net::is_loopback(node.address) || std::find(own_addresses_.begin(), own_addresses_.end(),
+                                                     node.address) != own_addresses_.end();
 }
 
 /// The order of ranks is that of the world as it was handed out, so an unchanged one is recognised

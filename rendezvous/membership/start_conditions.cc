@@ -47,10 +47,6 @@ void StartConditions::expect(std::size_t nodes, Instant until) {
   expects_until_ = until;
 }
 
-bool StartConditions::greeted(NodeId node, bool waits) {
-  return waits ? greeted_.insert(node).second : greeted_.erase(node) > 0;
-}
-
 void StartConditions::expect_back(std::size_t here, Instant now) {
   std::size_t away = 0;
   if (now >= expects_until_) {
@@ -102,8 +98,8 @@ StartConditions::Decision StartConditions::decide(Instant now, std::size_t nodes
   if ((!leadership.quorum_follows() || is_refused) && now >= gathering_.join_deadline()) {
     return Decision::no_quorum;
   }
-  const bool may_learn = !greeted_.empty();
-  if (may_learn || waits_for_followers(now, nodes) || leadership.planning() || is_paused(now)) {
+  const bool waits_for_nodes = !awaited_.empty() || waits_for_followers(now, nodes);
+  if (waits_for_nodes || leadership.planning() || is_paused(now)) {
     return Decision::hold_back;
   }
   if (waits_for_old_world(now, leadership)) {

@@ -41,8 +41,10 @@ class StartConditions {
   /// or it will not come.
   void let_go(VoterId agent, Instant back_by) { away_[agent] = back_by; }
   void came(VoterId agent) { away_.erase(agent); }
-  /// That node is about to say what it remembers of the job; or has, or is gone. True: that is new.
-  bool greeted(NodeId node, bool waits);
+  /// That node remembers the job, and is about to say so: no world starts before.
+  void await_word_of(NodeId node) { awaited_.insert(node); }
+  /// It has, or is gone. True: it was awaited.
+  bool no_longer_await(NodeId node) { return awaited_.erase(node) > 0; }
   /// Of these the ones that may still come are expected beside the `here` nodes.
   void expect_back(std::size_t here, Instant now);
   /// No world is planned before `until`.
@@ -85,7 +87,7 @@ class StartConditions {
   std::size_t expected_ = 0;         ///< nodes known to be alive; 0: this is no successor
   Instant expects_until_{};          ///< how long it waits for them
   std::map<VoterId, Instant> away_;  ///< of the world that runs: by when each is back
-  std::set<NodeId> greeted_;         ///< they remember a job, and are not here yet
+  std::set<NodeId> awaited_;         ///< see await_word_of()
   Instant not_before_{};             ///< the next plan
   Instant plan_pause_{};             ///< since the last plan that was upset; see put_off_plan()
   Instant plan_given_up_at_{};       ///< the newest one, unless it is committed by then

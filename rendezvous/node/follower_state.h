@@ -43,8 +43,8 @@ class FollowerState {
   [[nodiscard]] Instant stored_at() const { return stored_at_; }
   /// The last world that it was part of, or was told of.
   [[nodiscard]] const std::optional<Past>& past() const { return memory_.past(); }
-  /// It has neither worked in a world nor a vote: what it does not know, others do.
-  [[nodiscard]] bool is_bystander() const { return !stored_ && (!past() || !past()->group_rank); }
+  /// It was in no world and has no vote. Also true of a node that has just started.
+  [[nodiscard]] bool is_spare() const { return !stored_ && (!past() || !past()->group_rank); }
   /// Of the job that it was part of, or 0.
   [[nodiscard]] JobInstance instance() const;
   /// Its coordinator, or the state that it stores, is of that instance.

@@ -6,15 +6,12 @@
 #include <utility>
 
 #include "rendezvous/base/check.h"
+#include "rendezvous/base/socket.h"
 #include "rendezvous/node/leader_search.h"
 #include "rendezvous/node/search_timeouts.h"
 
 namespace ddprun {
 namespace {
-
-bool is_loopback(const std::string& address) {
-  return address.starts_with("127.") || address == "::1";
-}
 
 bool is_unspecified(const std::string& address) {
   return address == "0.0.0.0" || address == "::";
@@ -46,7 +43,7 @@ void LeaderSearch::bind() {
   DDP_CHECK(!found_.literal || !found_.addresses.empty(), "a literal is an address itself");
   // A name that means loopback on its own machine (127.0.1.1 in Debian's /etc/hosts) means
   // something else on the others. Only a user that writes a loopback address wants just loopback.
-  const bool loopback = found_.literal && is_loopback(found_.addresses.front().text);
+  const bool loopback = found_.literal && net::is_loopback(found_.addresses.front().text);
   actions_.emplace_back(
       search::Bind{loopback ? found_.addresses.front().text : std::string(), endpoint().port});
   wait(State::binding, kAnswerTimeout);
@@ -96,7 +93,8 @@ std::string LeaderSearch::why_host() const {
   }
   DDP_CHECK(!found_.addresses.empty(), "a host that was not told to host has found its address");
   const std::string& own = found_.addresses.front().text;
-  return host_note(endpoint().host, found_.literal, own, is_loopback(own) || is_unspecified(own));
+  return host_note(endpoint().host, found_.literal, own,
+                   net::is_loopback(own) || is_unspecified(own));
 }
 
 /// "n1 (10.0.0.1) port 29400"

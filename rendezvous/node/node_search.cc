@@ -62,7 +62,7 @@ void Node::search() {
     called_.reset();
   }
   if (!options_.by_service) {
-    const bool may_begin = options_.failover && known_.is_bystander();
+    const bool may_begin = options_.failover && known_.is_spare();
     anew_.is_tried = may_begin && now_ >= anew_.not_before;
     DDP_CHECK(!anew_.is_tried || !known_.stored(), "a voter stands for election instead");
     search_at(options_.endpoints, anew_.is_tried ? options_.is_host : false, wait_.left(now_),

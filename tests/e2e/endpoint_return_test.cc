@@ -17,6 +17,26 @@
 #include "tests/support/processes.h"
 
 namespace ddprun::test {
+namespace {
+
+/// All of them on this machine, so the spare does not vote.
+ClusterRequest two_nodes_and_a_spare() {
+  return {.nodes = 3,
+          .workers_per_node = 1,
+          .options = {"--nnodes", "2", "--heartbeat-timeout", "1"},
+          .program = shell("echo world=$WORLD_SIZE attempt=$TORCHELASTIC_RESTART_COUNT; "
+                           "exec sleep 1000")};
+}
+
+/// Node 2 is the spare.
+void start_with_spare(Cluster& cluster) {
+  REQUIRE(cluster.start_in_order(2));
+  REQUIRE(cluster.all_say({0, 1}, "world=2"));
+  cluster.start(2);
+  REQUIRE(cluster.node(2).wait_for_err("this node is a spare"));
+}
+
+}  // namespace
 
 TEST_CASE("An agent that begins at the first endpoint is called by the leader of its job") {
   NEEDS_NAMESPACES();
@@ -73,15 +93,8 @@ TEST_CASE("An agent that begins at the first endpoint is called by the leader of
 /// The workers of the node that stands still run on. A spare has no copy of the job's state, but it
 /// was told that there is a job.
 TEST_CASE("An agent that begins at the endpoint starts nothing with a spare alone") {
-  Cluster cluster({.nodes = 3,
-                   .workers_per_node = 1,
-                   .options = {"--nnodes", "2", "--heartbeat-timeout", "1"},
-                   .program = shell("echo world=$WORLD_SIZE attempt=$TORCHELASTIC_RESTART_COUNT; "
-                                    "exec sleep 1000")});
-  REQUIRE(cluster.start_in_order(2));
-  REQUIRE(cluster.all_say({0, 1}, "world=2"));
-  cluster.start(2);
-  REQUIRE(cluster.node(2).wait_for_err("this node is a spare"));
+  Cluster cluster(two_nodes_and_a_spare());
+  start_with_spare(cluster);
   const pid_t member = cluster.agent(1);
   REQUIRE(member != 0);
   ::kill(member, SIGSTOP);
@@ -108,15 +121,8 @@ TEST_CASE("An agent that begins at the endpoint starts nothing with a spare alon
 }
 
 TEST_CASE("A spare at the endpoint stands in for a coordinator that nobody else can follow") {
-  Cluster cluster({.nodes = 3,
-                   .workers_per_node = 1,
-                   .options = {"--nnodes", "2", "--heartbeat-timeout", "1"},
-                   .program = shell("echo world=$WORLD_SIZE attempt=$TORCHELASTIC_RESTART_COUNT; "
-                                    "exec sleep 1000")});
-  REQUIRE(cluster.start_in_order(2));
-  REQUIRE(cluster.all_say({0, 1}, "world=2"));
-  cluster.start(2);
-  REQUIRE(cluster.node(2).wait_for_err("this node is a spare"));
+  Cluster cluster(two_nodes_and_a_spare());
+  start_with_spare(cluster);
   ::kill(cluster.node(0).pid(), SIGKILL);
   const bool goes_on = cluster.node(1).wait_for_out("world=2", 2);
   INFO(cluster.report());

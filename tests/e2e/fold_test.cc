@@ -217,9 +217,13 @@ TEST_CASE("a line of one worker is shown while the job goes on") {
 }
 
 TEST_CASE("a worker that floods stderr does not hold up the report of another's failure") {
-  // Of half a second's flood the end is enough, and the report is behind it.
-  const std::string script =
-      "[ $RANK = 0 ] && exec yes flooding >&2; sleep 0.5; echo the reason >&2; exit 7";
+  // The other fails once a hundred thousand lines have gone through the pipe. The end of the flood
+  // is enough, and the report is behind it.
+  const TempDir dir;
+  const std::string flood = dir.file("flood");
+  const std::string script = "if [ $RANK = 0 ]; then yes flooding | head -n 100000 >&2; : >" +
+                             flood + "; exec yes flooding >&2; fi; until [ -e " + flood +
+                             " ]; do sleep 0.01; done; echo the reason >&2; exit 7";
   const auto job =
       run({.argv = {"sh", "-c", "\"$0\" \"$@\" 2>&1 | tail -c 20000", find_program("ddprun"),
                     "--fold", "--nproc-per-node", "2", "sh", "-c", script}});

@@ -200,8 +200,9 @@ say(2, f"{os.isatty(1)} {os.isatty(2)} {rank}\\n")
 
     def test_a_flood_on_the_terminal_does_not_hold_up_the_end_of_the_job(self):
         terminal = self.open("--nproc-per-node", 2, "sh", "-c",
-                             '[ $RANK = 0 ] && exec yes flooding; '
-                             'sleep 0.3; echo the reason >&2; exit 7')
+                             'if [ $RANK = 0 ]; then yes flooding | head -n 100000; : >flood; '
+                             'exec yes flooding; fi; '
+                             'until [ -e flood ]; do sleep 0.01; done; echo the reason >&2; exit 7')
         self.assertEqual(terminal.wait(), 1)
         tail = terminal.screen[-20000:].decode()
         self.assertIn("last line of stderr: the reason", tail)

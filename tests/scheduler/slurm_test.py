@@ -150,8 +150,10 @@ class Slurm(unittest.TestCase):
         # one that had saved before its agent has read the signal would be a worker that failed.
         job = self.submit("""srun ddprun bash -c '
                           save() {
-                            trap : USR1  # it comes from Slurm and from the agent; a child that sleeps dies of it
-                            for part in 1 2 3 4 5 6 7 8 9 10; do sleep 0.1; done
+                            # It comes from Slurm and from the agent. A child that sleeps dies of it. Both may
+                            # have come before the first was heeded: then five seconds are enough.
+                            trap agent=heard USR1
+                            for part in $(seq 50); do [ "$agent" ] && break; sleep 0.1; done
                             echo saved $RANK
                             exit 75
                           }

@@ -68,6 +68,14 @@ TEST_CASE("An agent is found at its own one of the further endpoints, or where t
                     ", an endpoint on this machine: Address already in use"));
 }
 
+TEST_CASE("An endpoint that is the first one by another name is left to the coordinator") {
+  Loop loop;
+  const std::uint16_t port = test::free_port();
+  const auto server = open_reception(loop, {{"127.0.0.1", port}, {"localhost", port}});
+  CHECK(server->port() != port);
+  CHECK(listen_at("127.0.0.1", port).socket);
+}
+
 TEST_CASE("At a literal loopback endpoint an agent listens at that address") {
   for (const std::string address : {"::1", "127.0.0.1", "127.0.0.5"}) {
     INFO(address);
