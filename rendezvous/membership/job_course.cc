@@ -125,7 +125,7 @@ void JobCourse::joined(NodeId id, const NodeDescription& description) {
                      description.copy);
   start_.fence().came(description.voter);
   start_.came(description.voter);
-  (void)start_.no_longer_await(id);
+  start_.kept_word(id);
   if (const auto& past = description.past) {
     start_.fence().told(*past, now_ - ago(description, past->contact_at));
   }
@@ -140,16 +140,16 @@ void JobCourse::joined(NodeId id, const NodeDescription& description) {
 
 /// What it is about to say may show that others run this job, or have to be asked.
 void JobCourse::on(const NodeGreeted& event) {
-  if (!event.gone) {
-    start_.await_word_of(event.node);
-  } else if (!start_.no_longer_await(event.node)) {
-    return;
+  if (event.gone) {
+    start_.no_longer_await(event.node);
+  } else {
+    start_.await_word_of(event.node, now_, options_.heartbeat_timeout);
   }
   if (state() != JobState::gathering) {
     return;
   }
   DDP_CHECK(!attempt_.lives(), "nothing runs while nodes are gathered");
-  if (leadership_.planning()) {
+  if (start_.awaits_word(now_) && leadership_.planning()) {
     leadership_.drop_plan();
     start_.put_off_plan(now_);
   }

@@ -1,7 +1,6 @@
 #include "rendezvous/membership/start_conditions.h"
 
 #include <algorithm>
-#include <optional>
 #include <utility>
 
 #include "rendezvous/base/check.h"
@@ -65,6 +64,28 @@ void StartConditions::expect_back(std::size_t here, Instant now) {
   DDP_CHECK(away <= away_.size(), "those that may still come are some of all");
 }
 
+/// Whoever can send a hello can send the next one as it is given up. So the time runs on from one
+/// to the next, and begins anew only after as long a time in which nobody was waited for.
+void StartConditions::await_word_of(NodeId node, Instant now, std::chrono::nanoseconds patience) {
+  if (!words_by_ || now >= *words_by_ + patience) {
+    words_by_ = now + patience;
+  }
+  awaited_.insert(node);
+  DDP_CHECK(*words_by_ > now - patience && *words_by_ <= now + patience,
+            "words are waited for once, and then not for as long");
+}
+
+void StartConditions::kept_word(NodeId node) {
+  if (awaited_.erase(node) > 0) {
+    words_by_.reset();
+  }
+}
+
+bool StartConditions::awaits_word(Instant now) const {
+  DDP_CHECK(awaited_.empty() || words_by_, "a word is awaited up to some time");
+  return !awaited_.empty() && now < *words_by_;
+}
+
 void StartConditions::handed_out() {
   fence_.handed_out();
   away_.clear();
@@ -98,7 +119,7 @@ StartConditions::Decision StartConditions::decide(Instant now, std::size_t nodes
   if ((!leadership.quorum_follows() || is_refused) && now >= gathering_.join_deadline()) {
     return Decision::no_quorum;
   }
-  const bool waits_for_nodes = !awaited_.empty() || waits_for_followers(now, nodes);
+  const bool waits_for_nodes = awaits_word(now) || waits_for_followers(now, nodes);
   if (waits_for_nodes || leadership.planning() || is_paused(now)) {
     return Decision::hold_back;
   }
@@ -139,6 +160,9 @@ Instant StartConditions::next_deadline(Instant now, bool gathers, std::size_t no
   }
   if (waits_for_old_world(now, leadership)) {
     due = std::min(due, fence_.over_at());
+  }
+  if (awaits_word(now)) {
+    due = std::min(due, *words_by_);
   }
   return waits_for_followers(now, nodes) ? std::min(due, expects_until_) : due;
 }

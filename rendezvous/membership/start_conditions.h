@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <set>
 
 #include "rendezvous/membership/event.h"
@@ -41,10 +42,13 @@ class StartConditions {
   /// or it will not come.
   void let_go(VoterId agent, Instant back_by) { away_[agent] = back_by; }
   void came(VoterId agent) { away_.erase(agent); }
-  /// That node remembers the job, and is about to say so: no world starts before.
-  void await_word_of(NodeId node) { awaited_.insert(node); }
-  /// It has, or is gone. True: it was awaited.
-  bool no_longer_await(NodeId node) { return awaited_.erase(node) > 0; }
+  /// That node remembers the job, and is about to say so: no world starts before. Nodes that never
+  /// do hold one back for `patience` in all, however many they are.
+  void await_word_of(NodeId node, Instant now, std::chrono::nanoseconds patience);
+  void kept_word(NodeId node);
+  /// It is gone, and has said nothing.
+  void no_longer_await(NodeId node) { awaited_.erase(node); }
+  [[nodiscard]] bool awaits_word(Instant now) const;
   /// Of these the ones that may still come are expected beside the `here` nodes.
   void expect_back(std::size_t here, Instant now);
   /// No world is planned before `until`.
@@ -88,6 +92,7 @@ class StartConditions {
   Instant expects_until_{};          ///< how long it waits for them
   std::map<VoterId, Instant> away_;  ///< of the world that runs: by when each is back
   std::set<NodeId> awaited_;         ///< see await_word_of()
+  std::optional<Instant> words_by_;  ///< none: nobody was awaited since a word was kept
   Instant not_before_{};             ///< the next plan
   Instant plan_pause_{};             ///< since the last plan that was upset; see put_off_plan()
   Instant plan_given_up_at_{};       ///< the newest one, unless it is committed by then
