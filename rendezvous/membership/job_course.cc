@@ -125,7 +125,7 @@ void JobCourse::joined(NodeId id, const NodeDescription& description) {
                      description.copy);
   start_.fence().came(description.voter);
   start_.came(description.voter);
-  start_.kept_word(id);
+  start_.kept_word(id, now_);
   if (const auto& past = description.past) {
     start_.fence().told(*past, now_ - ago(description, past->contact_at));
   }
@@ -143,7 +143,7 @@ void JobCourse::on(const NodeGreeted& event) {
   if (event.gone) {
     start_.no_longer_await(event.node);
   } else {
-    start_.await_word_of(event.node, now_, options_.heartbeat_timeout);
+    start_.await_word_of(event.node, now_);
   }
   if (state() != JobState::gathering) {
     return;

@@ -1,6 +1,7 @@
 #include "rendezvous/membership/start_conditions.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "rendezvous/base/check.h"
@@ -30,7 +31,9 @@ OldWorldFence fence_of(const MembershipOptions& options, Instant now) {
 }  // namespace
 
 StartConditions::StartConditions(const MembershipOptions& options, Instant now)
-    : gathering_(gathering_rules(options)), fence_(fence_of(options, now)) {
+    : gathering_(gathering_rules(options)),
+      fence_(fence_of(options, now)),
+      heartbeat_timeout_(options.heartbeat_timeout) {
   if (options.inheritance) {
     expect(static_cast<std::size_t>(options.inheritance->expected),
            now + options.inheritance->patience);
@@ -65,25 +68,21 @@ void StartConditions::expect_back(std::size_t here, Instant now) {
 }
 
 /// Whoever can send a hello can send the next one as it is given up. So the time runs on from one
-/// to the next, and begins anew only after as long a time in which nobody was waited for.
-void StartConditions::await_word_of(NodeId node, Instant now, std::chrono::nanoseconds patience) {
-  if (!words_by_ || now >= *words_by_ + patience) {
-    words_by_ = now + patience;
+/// to the next. It begins anew once a word was kept, or after as long a time without a wait.
+void StartConditions::await_word_of(NodeId node, Instant now) {
+  if (now >= quiet_since_) {
+    words_by_ = now + heartbeat_timeout_;
+    quiet_since_ = words_by_ + heartbeat_timeout_;
   }
   awaited_.insert(node);
-  DDP_CHECK(*words_by_ > now - patience && *words_by_ <= now + patience,
-            "words are waited for once, and then not for as long");
+  DDP_CHECK(words_by_ <= now + heartbeat_timeout_, "nobody is waited for longer than that");
 }
 
-void StartConditions::kept_word(NodeId node) {
+void StartConditions::kept_word(NodeId node, Instant now) {
   if (awaited_.erase(node) > 0) {
-    words_by_.reset();
+    words_by_ = now + heartbeat_timeout_;  // the others may keep theirs, too
+    quiet_since_ = awaited_.empty() ? now : words_by_ + heartbeat_timeout_;
   }
-}
-
-bool StartConditions::awaits_word(Instant now) const {
-  DDP_CHECK(awaited_.empty() || words_by_, "a word is awaited up to some time");
-  return !awaited_.empty() && now < *words_by_;
 }
 
 void StartConditions::handed_out() {
@@ -162,7 +161,7 @@ Instant StartConditions::next_deadline(Instant now, bool gathers, std::size_t no
     due = std::min(due, fence_.over_at());
   }
   if (awaits_word(now)) {
-    due = std::min(due, *words_by_);
+    due = std::min(due, words_by_);
   }
   return waits_for_followers(now, nodes) ? std::min(due, expects_until_) : due;
 }

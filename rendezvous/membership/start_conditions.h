@@ -8,7 +8,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
-#include <optional>
 #include <set>
 
 #include "rendezvous/membership/event.h"
@@ -43,12 +42,12 @@ class StartConditions {
   void let_go(VoterId agent, Instant back_by) { away_[agent] = back_by; }
   void came(VoterId agent) { away_.erase(agent); }
   /// That node remembers the job, and is about to say so: no world starts before. Nodes that never
-  /// do hold one back for `patience` in all, however many they are.
-  void await_word_of(NodeId node, Instant now, std::chrono::nanoseconds patience);
-  void kept_word(NodeId node);
+  /// do hold one back for a heartbeat timeout in all, however many they are.
+  void await_word_of(NodeId node, Instant now);
+  void kept_word(NodeId node, Instant now);
   /// It is gone, and has said nothing.
   void no_longer_await(NodeId node) { awaited_.erase(node); }
-  [[nodiscard]] bool awaits_word(Instant now) const;
+  [[nodiscard]] bool awaits_word(Instant now) const { return !awaited_.empty() && now < words_by_; }
   /// Of these the ones that may still come are expected beside the `here` nodes.
   void expect_back(std::size_t here, Instant now);
   /// No world is planned before `until`.
@@ -91,11 +90,13 @@ class StartConditions {
   std::size_t expected_ = 0;         ///< nodes known to be alive; 0: this is no successor
   Instant expects_until_{};          ///< how long it waits for them
   std::map<VoterId, Instant> away_;  ///< of the world that runs: by when each is back
-  std::set<NodeId> awaited_;         ///< see await_word_of()
-  std::optional<Instant> words_by_;  ///< none: nobody was awaited since a word was kept
-  Instant not_before_{};             ///< the next plan
-  Instant plan_pause_{};             ///< since the last plan that was upset; see put_off_plan()
-  Instant plan_given_up_at_{};       ///< the newest one, unless it is committed by then
+  std::chrono::nanoseconds heartbeat_timeout_;
+  std::set<NodeId> awaited_;    ///< see await_word_of()
+  Instant words_by_{};          ///< for how long they are waited for
+  Instant quiet_since_{};       ///< a wait begins anew from then on
+  Instant not_before_{};        ///< the next plan
+  Instant plan_pause_{};        ///< since the last plan that was upset; see put_off_plan()
+  Instant plan_given_up_at_{};  ///< the newest one, unless it is committed by then
   bool held_back_ = false;
 };
 

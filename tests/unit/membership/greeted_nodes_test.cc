@@ -77,3 +77,18 @@ TEST_CASE("A greeted node is waited for anew once as much time has passed, or a 
   kept.join("n2");
   CHECK(kept.state() == JobState::gathering);
 }
+
+TEST_CASE("A word that is kept leaves as much time to the other nodes that were greeted") {
+  Story s(two_nodes());
+  s.apply(NodeGreeted{kSilent});
+  s.apply(NodeGreeted{NodeId{78}});
+  s.wait(kTimeout - 1ms);
+  s.apply(NodeJoined{kSilent, s.description("n1")});
+  s.join("n2");
+  s.wait(kTimeout - 1ms);
+  s.time_passed();
+  CHECK(s.state() == JobState::gathering);
+  s.wait(1ms);
+  s.time_passed();
+  CHECK(s.state() == JobState::running);
+}
