@@ -10,6 +10,7 @@ import shutil
 import sys
 import tempfile
 import threading
+import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.append(str(ROOT / "tests" / "support"))
@@ -121,13 +122,20 @@ class Jobs(RealServer):
         self.end_well(agents)
 
     def test_a_server_that_dies_and_comes_back_stops_nothing(self):
-        agents = self.start_job(2, "2")
-        first, _ = self.coordinator_of(agents)
-        self.api.kill()
-        try:
-            wait_until(lambda: "cannot be asked" in first.err, lambda: first)
-        finally:
-            self.api.start()
+        for _ in range(3):
+            agents = self.start_job(2, "2")
+            first, _ = self.coordinator_of(agents)
+            died = time.monotonic()
+            self.api.kill()
+            try:
+                wait_until(lambda: "cannot be asked" in first.err, lambda: first)
+            finally:
+                self.api.start()
+            if time.monotonic() - died < 10:  # of the 12 s that docs/kubernetes.md promises
+                break
+            self.end_well(agents)  # a busy machine: the server took too long to start
+        else:
+            self.fail("the server was away for more than 10 s, three times")
         wait_until(lambda: "Kubernetes answers again" in first.err, lambda: first)
         self.renewed_after(self.lease()["spec"]["renewTime"], first)
         for agent in agents:

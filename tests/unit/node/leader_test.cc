@@ -65,7 +65,9 @@ TEST_CASE("A node that was greeted leaves when another has said that this is ano
 }
 
 TEST_CASE("Nothing begins anew while a greeted node is about to say what it remembers") {
-  LeaderStory story;
+  LeaderOptions options = LeaderStory::options();
+  options.membership.heartbeat_timeout = options.heartbeat_timeout = 3s;
+  LeaderStory story(options);
   NodeDescription old = LeaderStory::describe(2);
   old.past = Past{};
   old.past->term = Term{1};
