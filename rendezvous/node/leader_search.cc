@@ -47,13 +47,14 @@ std::optional<Instant> LeaderSearch::next_deadline() const {
 
 /// Gives the state its deadline. A try that the join timeout cuts short proves nothing about its
 /// place, so the verdict is what the tries before have shown. A node that has tried to bind is not
-/// cut short: kTakenPatience decides how long its port may be taken.
+/// cut short before kTakenPatience, for which its port may be taken.
 void LeaderSearch::wait(State state, milliseconds limit) {
   DDP_CHECK(state_ != State::over, "a search that is over waits for nothing");
   state_ = state;
-  const Instant end = started_ + std::max(request_.join_timeout, kPauseFirst);
+  const Instant end =
+      started_ + std::max(request_.join_timeout, may_host_ ? kTakenPatience : kPauseFirst);
   const Instant due = asks_elsewhere() ? elsewhere_until_ : now_ + limit;
-  cut_ = !may_host_ && !asks_elsewhere() && end < due;
+  cut_ = state != State::binding && !asks_elsewhere() && end < due;
   deadline_ = cut_ ? end : due;
 }
 

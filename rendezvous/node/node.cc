@@ -196,6 +196,8 @@ void Node::on(const WorkersGone&) {
   }
   DDP_CHECK(lost_why_, "workers are fenced for a reason");
   if (!options_.failover) {
+    lost_why_->todo =
+        "no other node can take over a job of --nnodes 1 or of the static backend; start it again";
     give_up(*lost_why_);
     return;
   }
