@@ -187,7 +187,7 @@ void JobCourse::take_in(NodeId id, bool upset) {
 /// Growth spends nothing. Once a node has finished its workers, the others are about to: a restart
 /// would do the work again, so the newcomer waits as a spare.
 void JobCourse::joined_while_running(NodeId id) {
-  const JobNode& node = nodes_.at(id);
+  JobNode& node = nodes_.at(id);
   const bool has_room = !node.witness && attempt_.world_nodes() < options_.max_nodes;
   if (has_room && !attempt_.any_finished() && options_.scale_up != ScaleUp::never) {
     attempt_.stop_to_grow(node, options_.scale_up == ScaleUp::now ? StopHow::now : StopHow::save,
@@ -202,12 +202,10 @@ void JobCourse::joined_while_running(NodeId id) {
   }
   const std::string why = attempt_.any_finished() ? "its first nodes have finished"
                           : has_room              ? "--scale-up never keeps it as it is"
-                          : attempt_.world_nodes() == 1
-                              ? "its only node is here"
-                              : fmt::format("all {} nodes are here", attempt_.world_nodes());
-  commands_.push_back(turn_notice(id, options_, nodes_.workers_here(),
-                                  "this node is a spare: the job runs and " + why +
-                                      "; it takes the place of a node that is lost"));
+                                                  : "";
+  commands_.push_back(
+      spare_notice(id, options_, nodes_.workers_here(), attempt_.world_nodes(), why));
+  node.knows_it_is_spare = true;
 }
 
 void JobCourse::left(const NodeLost& event) {

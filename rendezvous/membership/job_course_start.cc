@@ -6,6 +6,7 @@
 
 #include "rendezvous/base/check.h"
 #include "rendezvous/membership/job_course.h"
+#include "rendezvous/membership/waiting_text.h"
 #include "rendezvous/membership/world_notice.h"
 
 namespace ddprun {
@@ -132,9 +133,15 @@ void JobCourse::assign() {
   // The store first: workers connect to it as soon as they have their assignment.
   commands_.push_back(OpenStore{number});
   std::vector<NodeId> spares;
-  for (const auto& [id, node] : nodes_.all()) {
-    if (node.phase == NodePhase::idle) {
-      spares.push_back(id);
+  for (auto& [id, node] : nodes_.all()) {
+    if (node.phase != NodePhase::idle) {
+      node.knows_it_is_spare = false;
+      continue;
+    }
+    spares.push_back(id);
+    if (!node.witness && !node.leaving && !std::exchange(node.knows_it_is_spare, true)) {
+      commands_.push_back(
+          spare_notice(id, options_, nodes_.workers_here(), attempt_.world_nodes()));
     }
   }
   // Before its own nodes are told, so that no worker runs that a spare knows nothing of.

@@ -44,8 +44,9 @@ struct JobNode {
   bool leaving = false;   ///< asked to leave in order: in no other world; set by JobNodes
   bool released = false;  ///< and told that it may
   NodePhase phase = NodePhase::idle;
-  bool started = false;  ///< has spawned its workers of this attempt
-  bool stepped = false;  ///< has told its first step in this attempt
+  bool started = false;            ///< has spawned its workers of this attempt
+  bool stepped = false;            ///< has told its first step in this attempt
+  bool knows_it_is_spare = false;  ///< it was told, and in no world since
   std::optional<int> last_group_rank;
   int base_rank = 0;  ///< of the current attempt
 };

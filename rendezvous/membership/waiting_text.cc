@@ -213,6 +213,18 @@ TellWaiting turn_notice(NodeId node, const MembershipOptions& options, std::size
   return {{node}, std::make_shared<RendezvousStatus>(std::move(table))};
 }
 
+TellWaiting spare_notice(NodeId node, const MembershipOptions& options, std::size_t nodes_here,
+                         int world_nodes, std::string why) {
+  DDP_CHECK(world_nodes >= 1, "a spare stands by for somebody");
+  if (why.empty()) {
+    why = world_nodes == 1 ? "its only node is here"
+                           : fmt::format("all {} nodes are here", world_nodes);
+  }
+  return turn_notice(node, options, nodes_here,
+                     "this node is a spare: the job runs and " + why +
+                         "; it takes the place of a node that is lost");
+}
+
 /// One sentence that names each possible cause: it is the reason in the summary of every node.
 std::string missing_text(const WaitingFacts& facts) {
   const std::size_t here = facts.nodes.workers_here();

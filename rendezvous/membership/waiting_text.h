@@ -30,6 +30,10 @@ TellWaiting waiting_notice(const WaitingFacts& facts);
 /// To this node: why it is in no world. `nodes_here`: with this one.
 TellWaiting turn_notice(NodeId node, const MembershipOptions& options, std::size_t nodes_here,
                         std::string note);
+/// A node is in no world, though `world_nodes` others run. `why`, a clause: empty where the job
+/// wants no more of them.
+TellWaiting spare_notice(NodeId node, const MembershipOptions& options, std::size_t nodes_here,
+                         int world_nodes, std::string why = {});
 /// Why a gathering failed, as a clause: who was here, and as far as can be known, who was not.
 std::string missing_text(const WaitingFacts& facts);
 /// Why it failed where enough nodes came, but no quorum, as a clause.

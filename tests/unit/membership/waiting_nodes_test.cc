@@ -83,3 +83,28 @@ TEST_CASE("Where a node is on a host that the scheduler calls otherwise, none is
   s.time_passed();
   CHECK(s.only<TellWaiting>().table->missing_hosts.empty());
 }
+
+TEST_CASE("A node that gathered with others and is in no world is told once that it is a spare") {
+  Story s(elastic(1, 3));
+  s.join("n1");
+  s.wait(30s);
+  s.time_passed();  // the last call is over
+  const NodeId second = s.join("n2");
+  REQUIRE(s.state() == JobState::stopping);
+  const NodeId third = s.join("n3");
+  const NodeId fourth = s.join("n4");
+  s.stopped(NodeId{1});
+  REQUIRE(s.state() == JobState::running);
+  CHECK(s.all<AssignWorld>().size() == 3);
+  const auto told = s.only<TellWaiting>();
+  CHECK(told.nodes == std::vector{fourth});
+  CHECK(told.table->note ==
+        "this node is a spare: the job runs and all 3 nodes are here; it takes the place of a node "
+        "that is lost");
+  s.lose(third);
+  s.stopped(NodeId{1});
+  s.stopped(second);
+  REQUIRE(s.state() == JobState::running);
+  s.world_of(fourth);
+  CHECK(s.all<TellWaiting>().empty());
+}
