@@ -124,8 +124,11 @@ Result<std::string> find_executable(const ProgramRequest& request) {
     return on_path.unusable ? *on_path.unusable : *beside.unusable;
   }
   const std::string here = absolute(request.name, request.current_dir);
-  return Error{"found neither on PATH (" + request.search_path + ") nor beside ddprun (" +
-                   request.beside_dir + ")",
+  // None: it is looked for on other hosts' behalf.
+  const std::string beside_ddprun =
+      request.beside_dir.empty() ? "" : " nor beside ddprun (" + request.beside_dir + ")";
+  return Error{(beside_ddprun.empty() ? "not found on PATH (" : "found neither on PATH (") +
+                   request.search_path + ")" + beside_ddprun,
                "program '" + request.name + "'",
                is_missing(here) ? "check the name, or give a path with a slash in it"
                                 : "write ./" + request.name + " for the one in this directory"};

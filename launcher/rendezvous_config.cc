@@ -163,9 +163,11 @@ class RendezvousResolver {
     const std::string& id = options_.rdzv_id;
     if (id.empty() || id.size() > kJobIdBytesMax || id.find('/') != std::string::npos ||
         id.find('\n') != std::string::npos) {
-      return Error{in_quotes(id) + " cannot name a job", at("rdzv-id"),
-                   fmt::format("give 1 to {} bytes without a slash: it names a directory of logs",
-                               kJobIdBytesMax)};
+      return Error{
+          in_quotes(id) + " cannot name a job", at("rdzv-id"),
+          fmt::format(
+              "give 1 to {} bytes without a slash or a new line: it names a directory of logs",
+              kJobIdBytesMax)};
     }
     return {};
   }

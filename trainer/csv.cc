@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <cstdlib>
 #include <deque>
 #include <map>
 #include <optional>
@@ -133,10 +134,13 @@ std::optional<double> parse_number(std::string_view text) {
   }
   double value = 0;
   const auto [stop, problem] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (problem != std::errc{} || stop != text.data() + text.size()) {
+  if (stop != text.data() + text.size()) {
     return std::nullopt;
   }
-  return value;
+  if (problem == std::errc::result_out_of_range) {  // infinite, or next to 0
+    return std::strtod(std::string(text).c_str(), nullptr);
+  }
+  return problem == std::errc{} ? std::optional(value) : std::nullopt;
 }
 
 /// The records' fields, row by row, and where each row begins.

@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "ddp/error.h"
 #include "trainer/alternate_stack.h"
 
 // GCC's OpenMP library, which oneDNN computes with. By hand: clang has another <omp.h>, or none.
@@ -15,6 +16,13 @@ int omp_get_max_threads();
 }
 
 namespace ddp {
+namespace {
+
+/// More than any machine has processors. From some 10,000 on there is no memory for their stacks,
+/// which neither the OpenMP library nor oneDNN survives.
+constexpr int kThreadsMax = 4096;
+
+}  // namespace
 
 int threads_of_rank(int processors, int local_world_size) {
   return std::max(1, processors / std::max(1, local_world_size));
@@ -38,7 +46,12 @@ std::string choose_threads(const Context& context) {
     omp_set_num_threads(threads);
     line = threads_text(threads, usable, context.local_world_size());
   } else {  // the library has read it
-    line = fmt::format("Threads: {} (OMP_NUM_THREADS)", omp_get_max_threads());
+    const int threads = omp_get_max_threads();
+    if (threads > kThreadsMax) {
+      throw InvalidArgument(fmt::format("OMP_NUM_THREADS is {}; give it a number from 1 to {}",
+                                        threads, kThreadsMax));
+    }
+    line = fmt::format("Threads: {} (OMP_NUM_THREADS)", threads);
   }
   give_alternate_stacks();
   return line;

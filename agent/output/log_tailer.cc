@@ -170,8 +170,9 @@ struct LogTailer::Impl : std::enable_shared_from_this<Impl> {
 Result<std::unique_ptr<LogTailer>> LogTailer::create(asio::io_context& io) {
   const int fd = ::inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
   if (fd < 0) {
+    // inotify_init(2) says EMFILE for both limits.
     return errno_error(errno, "cannot watch log files (inotify)", {},
-                       "raise fs.inotify.max_user_instances, or go without --tee");
+                       "raise ulimit -n or fs.inotify.max_user_instances, or go without --tee");
   }
   auto impl = std::make_shared<Impl>(io);
   impl->inotify.assign(fd);

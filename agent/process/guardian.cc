@@ -38,9 +38,6 @@ namespace {
 constexpr std::chrono::milliseconds kCleanUpMax{1'000};
 /// For peers to close their ends, which they do as soon as they read that this one ended.
 constexpr std::chrono::milliseconds kCloseMax{200};
-/// So that `pkill ddprun` finds the agent alone: it is told once, and `pkill -9 ddprun` leaves the
-/// one alive that cleans up. At most 15 bytes.
-constexpr char kGuardianName[] = "ddp-guardian";
 constexpr int kSignalledBase = 128;
 constexpr int kCannotStart = 1;
 
@@ -224,7 +221,10 @@ void become_agent(const sigset_t& original) {
 int cannot_start(const char* what) {
   const int why = errno;
   std::fprintf(stderr, "ddprun: cannot start the agent process: %s: %s\n",
-               why == EMFILE ? "raise ulimit -n" : what, std::strerror(why));
+               why == EMFILE   ? "raise ulimit -n"
+               : why == EAGAIN ? "raise ulimit -u, or the pids limit of the cgroup"
+                               : what,
+               std::strerror(why));
   return kCannotStart;
 }
 

@@ -13,6 +13,11 @@
 
 namespace ddprun {
 
+/// The guardian's process has it (prctl(2), PR_SET_NAME: at most 15 bytes) from before it waits for
+/// signals, so that `pkill ddprun` finds the agent alone: it is told once, and `pkill -9 ddprun`
+/// leaves the one alive that cleans up.
+inline constexpr char kGuardianName[] = "ddp-guardian";
+
 /// Forks. The calling process becomes the guardian: it forwards signals to the agent, waits, cleans
 /// up, and returns the exit code for main to return (128 + signal when the agent was killed, after
 /// a sentence on stderr), with all signals blocked: the agent's code is the last word. The child

@@ -17,6 +17,7 @@
 #include <memory>
 
 #include "rendezvous/base/check.h"
+#include "rendezvous/base/open_files.h"
 
 // Memory is shared with the child below, which runs on a stack that AddressSanitizer knows nothing
 // about: its marks would stay behind in the parent's shadow.
@@ -205,13 +206,14 @@ Error child_error(const SpawnRequest& request, const Child& child) {
       return errno_error(child.error, "cannot read what is to be the stdin", request.stdin_path);
     case Step::out:
       return errno_error(child.error, "cannot write the worker's stdout", request.stdout_path,
-                         "check the log directory");
+                         open_files_todo(child.error, "check the log directory"));
     case Step::err:
       return errno_error(child.error, "cannot write the worker's stderr", request.stderr_path,
-                         "check the log directory");
+                         open_files_todo(child.error, "check the log directory"));
     case Step::descriptors:
       if (child.error == EMFILE || child.error == EINVAL) {  // EINVAL: F_DUPFD beyond the limit
-        return Error{"a worker is allowed too few open files", request.path, "raise ulimit -n"};
+        return Error{"a worker is allowed too few open files", request.path,
+                     open_files_todo(EMFILE)};
       }
       return errno_error(child.error, "cannot prepare the worker's descriptors", request.path,
                          "Linux 5.9 or newer is needed");
@@ -231,7 +233,7 @@ Error clone_error(int error, const std::string& path) {
     return Error{"this kernel cannot start a process with a pidfd", path,
                  "Linux 5.9 or newer is needed"};
   }
-  return errno_error(error, "cannot start a process", path);
+  return errno_error(error, "cannot start a process", path, open_files_todo(error));
 }
 
 std::vector<char*> pointers_to(const std::vector<std::string>& texts) {

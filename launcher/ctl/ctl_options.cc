@@ -4,6 +4,9 @@
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
 #include <algorithm>
+#include <optional>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "rendezvous/base/text.h"
@@ -24,6 +27,25 @@ std::string is_interval(const std::string& text) {
 
 std::string is_count(const std::string& text) {
   return parse_number<int>(text).value_or(0) > 0 ? "" : "'" + text + "' is no number above 0";
+}
+
+/// An empty word is most often a variable that is not set. What `drain ""` would do, leave with
+/// this node, is not what was meant.
+std::optional<Error> empty_word(const CLI::App& app) {
+  for (const CLI::Option* option : app.get_options()) {
+    for (const std::string& word : option->results()) {
+      if (word.empty()) {
+        return Error{option->get_name(option->get_positional()) + " is given an empty text",
+                     "command line", "name something, or leave it out"};
+      }
+    }
+  }
+  for (const CLI::App* verb : app.get_subcommands()) {
+    if (auto found = empty_word(*verb)) {
+      return found;
+    }
+  }
+  return std::nullopt;
 }
 
 /// As ddprun's own; its variables count, too.
@@ -112,9 +134,15 @@ std::variant<CtlOptions, CtlText, Error> parse_ctl(std::span<const char* const> 
                        ? std::string("ddpctl " DDPRUN_VERSION "\n")
                        : (named.empty() ? &app : named.front())->help()};
   } catch (const CLI::ParseError& wrong) {
-    std::string what = wrong.what();
+    const auto unknown = app.remaining();
+    const bool no_verb = dynamic_cast<const CLI::RequiredError*>(&wrong) != nullptr;
+    std::string what = no_verb && !unknown.empty() ? "'" + unknown.front() + "' is no command"
+                                                   : std::string(wrong.what());
     std::replace(what.begin(), what.end(), '\n', ' ');
     return Error{what, "command line", "ddpctl --help lists the commands"};
+  }
+  if (auto empty = empty_word(app)) {
+    return std::move(*empty);
   }
   if (at_option->count() > 0) {
     auto endpoint = parse_endpoint(at, -1);

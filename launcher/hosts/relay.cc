@@ -58,18 +58,26 @@ std::span<const char* const> own_environment() {
 constexpr std::chrono::milliseconds kLoaderLook{2};
 constexpr int kLoaderLooksMax = 500;
 
+/// What a line of /proc/PID/status says.
+std::string_view field_of(std::string_view status, std::string_view name) {
+  const auto at = status.find(name);
+  const auto value = at == std::string_view::npos ? at : status.find('\t', at);
+  return value == std::string_view::npos
+             ? std::string_view{}
+             : status.substr(value + 1, status.find('\n', value) - value - 1);
+}
+
 /// Whether ddprun's own instructions run there, which hold signals (agent/process/signals.h); also
-/// when the process is gone.
+/// when the process is gone. While a guardian waits for signals the kernel shows none of these as
+/// blocked (sigwaitinfo(2) unblocks them); its name tells.
 bool holds_signals(pid_t pid) {
   const std::string status = read_file("/proc/" + std::to_string(pid) + "/status").value_or("");
-  constexpr std::string_view kField = "SigBlk:\t";
-  const auto at = status.find(kField);
-  if (at == std::string::npos) {
+  const std::string_view digits = field_of(status, "SigBlk:");
+  if (digits.empty() || field_of(status, "Name:") == kGuardianName) {
     return true;
   }
   std::uint64_t blocked = 0;
-  const char* const digits = status.data() + at + kField.size();
-  std::from_chars(digits, status.data() + status.size(), blocked, 16);
+  std::from_chars(digits.data(), digits.data() + digits.size(), blocked, 16);
   return (blocked >> (SIGTERM - 1) & 1) != 0;
 }
 

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <cstddef>
+#include <string_view>
 
 #include "rendezvous/base/fd.h"
 
@@ -17,6 +18,11 @@ constexpr std::size_t kBytesMax = std::size_t{64} << 20;
 
 /// /dev/null, which is empty as a file may be (Linux, admin-guide/devices.txt).
 const dev_t kNullDevice = makedev(1, 3);
+
+/// Of `<(command)`, or standard input behind `|`: it ends with the command that writes it.
+bool is_shells_pipe(std::string_view path) {
+  return path.starts_with("/dev/fd/") || path == "/dev/stdin";
+}
 
 std::optional<std::string> content(const Fd& file, std::size_t bytes_max) {
   if (!file) {
@@ -49,6 +55,11 @@ std::optional<std::string> read_named_file(const std::string& path) {
   }
   if (S_ISCHR(status.st_mode) && status.st_rdev == kNullDevice) {
     return std::string();
+  }
+  if (S_ISFIFO(status.st_mode) && is_shells_pipe(path)) {
+    const int flags = ::fcntl(file.get(), F_GETFL);
+    return ::fcntl(file.get(), F_SETFL, flags & ~O_NONBLOCK) == 0 ? content(file, kBytesMax)
+                                                                  : std::nullopt;
   }
   return S_ISREG(status.st_mode) ? content(file, kBytesMax) : std::nullopt;
 }

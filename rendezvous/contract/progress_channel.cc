@@ -85,7 +85,9 @@ std::span<char> ProgressChannel::stacks() const {
 Result<ProgressChannel> ProgressChannel::create() {
   Fd fd(::memfd_create("ddprun-progress", MFD_CLOEXEC));
   if (!fd || ::ftruncate(fd.get(), kChannelBytes) != 0) {
-    return errno_error(errno, "cannot make the shared memory of a progress channel");
+    const int why = errno;
+    return errno_error(why, "cannot make the shared memory of a progress channel", {},
+                       why == EFBIG ? "raise ulimit -f" : "");
   }
   ProgressPage* page = map(fd.get(), kChannelBytes);
   if (page == nullptr) {

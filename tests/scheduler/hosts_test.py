@@ -139,13 +139,12 @@ class Hosts(unittest.TestCase):
         self.assertNothingIsLeft()
 
     def test_a_second_ctrl_c_ends_workers_that_do_not_stop(self):
-        job = self.start("bash", "-c", "trap 'echo told' INT TERM; echo up; while :; do sleep 100 & wait; done")
+        job = self.start("bash", "-c", "trap '' INT TERM; echo up; while :; do sleep 100 & wait; done")
         self.wait_for_lines(job, 3, "up$")
-        job.process.send_signal(signal.SIGINT)
-        self.wait_for_lines(job, 3, "told$")
-        # Until then it is the same wish (docs/preemption.md).
         begin = time.monotonic()
-        wait_until(lambda: time.monotonic() - begin > 0.6, "half a second is over")
+        job.process.send_signal(signal.SIGINT)
+        # Half a second later it is another wish (docs/preemption.md), so the first may not be held up.
+        wait_until(lambda: time.monotonic() - begin > 0.9, "half a second is over, and the way there")
         job.process.send_signal(signal.SIGINT)
         self.assertEqual(job.wait(20), 1, job)  # --shutdown-timeout is 30 s
         self.assertNothingIsLeft()

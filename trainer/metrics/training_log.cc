@@ -6,8 +6,10 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <system_error>
 #include <utility>
 
 #include "ddp/error.h"
@@ -36,6 +38,13 @@ std::size_t columns() {
 
 /// The end of the file; empty when there is none.
 std::string tail(const std::filesystem::path& path) {
+  // What else may have this name has no end, or waits for somebody.
+  std::error_code absent;
+  const auto kind = std::filesystem::status(path, absent).type();
+  if (kind != std::filesystem::file_type::regular &&
+      kind != std::filesystem::file_type::not_found && kind != std::filesystem::file_type::none) {
+    throw Error(path.string() + ": is not a regular file; remove it, or name another directory");
+  }
   std::ifstream file(path, std::ios::binary | std::ios::ate);
   if (!file) {
     return "";

@@ -1,13 +1,21 @@
 #include <unistd.h>
 
+#include <chrono>
+#include <filesystem>
 #include <fstream>
 #include <random>
+#include <string>
+#include <string_view>
 #include <system_error>
 
 #include "ddp/ddp.h"
 
 namespace ddp {
 namespace {
+
+constexpr std::string_view kPrefix = ".ddprun-shared-";
+/// Far longer than the ranks take to agree.
+constexpr std::chrono::minutes kLeftAfter{10};
 
 std::string random_token() {
   std::random_device random;  // allowed: a name nobody else has, not data
@@ -37,6 +45,23 @@ struct Removed {
   }
 };
 
+/// What killed ranks left. By the clock of the file system, which `own` has just been written by.
+void remove_left_over(const std::filesystem::path& own) {
+  std::error_code problem;
+  const auto now = std::filesystem::last_write_time(own, problem);
+  if (problem) {
+    return;
+  }
+  for (const auto& entry : std::filesystem::directory_iterator(own.parent_path(), problem)) {
+    if (entry.path().filename().string().starts_with(kPrefix)) {
+      const auto written = entry.last_write_time(problem);
+      if (!problem && now - written > kLeftAfter) {
+        std::filesystem::remove(entry.path(), problem);
+      }
+    }
+  }
+}
+
 }  // namespace
 
 bool is_shared_directory(const Context& context, const std::filesystem::path& path) {
@@ -48,16 +73,18 @@ bool is_shared_directory(const Context& context, const std::filesystem::path& pa
   if (context.rank() == 0) {
     token = random_token();
     // A new name each time: no cache of a network file system can know that it is not there.
-    left.file = path / (".ddprun-shared-" + token);
+    left.file = path / (std::string(kPrefix) + token);
     std::ofstream out(left.file);
     out << token << "\n";
     // Where rank 0 cannot write the answer is no, and each node saves to its own disk.
     if (!out.flush()) {
       token.clear();
+    } else {
+      remove_left_over(left.file);
     }
   }
   token = group.broadcast_bytes(token, 0);
-  const bool mine = !token.empty() && holds(path / (".ddprun-shared-" + token), token);
+  const bool mine = !token.empty() && holds(path / (std::string(kPrefix) + token), token);
   Tensor seen = Tensor::from({static_cast<std::uint8_t>(mine ? 1 : 0)});
   group.all_reduce(seen, ReduceOp::min);  // also: nobody looks any more
   return seen.item<std::uint8_t>() == 1;

@@ -9,6 +9,12 @@
 #include "rendezvous/base/check.h"
 
 namespace ddp {
+namespace {
+
+/// What becomes of a file that is removed while somebody has it open (nfs(5)'s "silly rename").
+constexpr char kStillOpenOnNfs[] = ".nfs";
+
+}  // namespace
 
 SnapshotDirectory::SnapshotDirectory(std::shared_ptr<FileLayer> files, Path path, int keep)
     : files_(std::move(files)), path_(std::move(path)), keep_(static_cast<std::size_t>(keep)) {
@@ -250,6 +256,21 @@ Result<ManifestEntry> SnapshotDirectory::write_file(const Path& aside, const cha
   return entry;
 }
 
+/// Whether that is a snapshot, damaged or not. A user's own directory may have the name of one,
+/// that of a day, and is never removed.
+Result<bool> SnapshotDirectory::is_snapshot(const std::string& name) {
+  const auto files = files_->list(path_ / name);
+  if (!files) {
+    const Fault fault = files.error().fault;
+    const bool of_others = fault == Fault::damaged || fault == Fault::forbidden;
+    return of_others ? Result<bool>(false) : files.error().error;
+  }
+  return !files->empty() && std::all_of(files->begin(), files->end(), [](const std::string& file) {
+    return file == kStateFile || file == kTensorsFile || file == kManifestFile ||
+           file.starts_with(kStillOpenOnNfs);
+  });
+}
+
 Result<void> SnapshotDirectory::prune() {
   const auto names = files_->list(path_);
   if (!names) {
@@ -258,7 +279,12 @@ Result<void> SnapshotDirectory::prune() {
   std::vector<std::string> unwanted;
   std::vector<std::uint64_t> good;
   for (const auto& name : *names) {
-    if (const auto number = parse_snapshot_name(name)) {
+    const auto number = parse_snapshot_name(name);
+    const auto ours = number ? is_snapshot(name) : false;
+    if (!ours) {
+      return ours.error();
+    }
+    if (*ours) {
       // A damaged one does not count among those that are kept.
       if (damaged_.contains(*number)) {
         unwanted.push_back(name);

@@ -1,8 +1,15 @@
 #include "rendezvous/base/file_text.h"
 
-#include <catch2/catch.hpp>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
+#include <catch2/catch.hpp>
+#include <string>
+
+#include "rendezvous/base/fd.h"
 #include "rendezvous/base/open_files.h"
+#include "tests/support/temp_dir.h"
 
 using namespace ddprun;
 
@@ -14,6 +21,21 @@ TEST_CASE("Of files that are named, /dev/null is empty, and what never ends is n
   CHECK(is_directory("/"));
   CHECK_FALSE(is_directory("/dev/null"));
   CHECK_FALSE(is_directory("/absent"));
+}
+
+TEST_CASE("A pipe that the shell made is read to its end, and a named one is not waited for") {
+  int ends[2];
+  REQUIRE(::pipe2(ends, O_CLOEXEC) == 0);
+  const Fd read_end(ends[0]);
+  Fd write_end(ends[1]);
+  REQUIRE(::write(write_end.get(), "a\nb\n", 4) == 4);
+  write_end.reset();
+  CHECK(read_named_file("/dev/fd/" + std::to_string(read_end.get())) == "a\nb\n");
+
+  const test::TempDir folder;
+  const std::string fifo = (folder.path() / "fifo").string();
+  REQUIRE(::mkfifo(fifo.c_str(), 0600) == 0);
+  CHECK_FALSE(read_named_file(fifo));
 }
 
 TEST_CASE("A want of descriptors has an advice of its own, whatever is opened") {

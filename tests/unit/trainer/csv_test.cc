@@ -83,6 +83,7 @@ TEST_CASE("each mistake is one sentence that names the line", "[csv]") {
   CHECK_THAT(refusal("a\n1\ninf\n"),
              Equals("line 3: column 'a' holds 'inf', which is not a finite number"));
   CHECK_THAT(refusal("a\n1\nnan\n"), StartsWith("line 3: column 'a' holds 'nan'"));
+  CHECK_THAT(refusal("a\n1\n1e999\n"), StartsWith("line 3: column 'a' holds '1e999'"));
 }
 
 TEST_CASE("a number that is misspelt among thousands is found, not made a category", "[csv]") {

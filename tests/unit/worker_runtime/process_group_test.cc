@@ -1,9 +1,11 @@
 #include "ddp/process_group.h"
 
 #include <catch2/catch.hpp>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <numeric>
 
 #include "ddp/ddp.h"
@@ -319,9 +321,17 @@ TEST_CASE("a directory is shared when all ranks see it, and nothing is left in i
           "[worker_runtime]") {
   const ddprun::test::TempDir dir;
   const std::filesystem::path& folder = dir.path();
-  require_on_all_ranks(2, "ok", [&folder](int rank) -> std::string {
+  const auto fresh = folder / ".ddprun-shared-now";
+  const auto left = folder / ".ddprun-shared-left";  // by ranks that were killed
+  std::ofstream(fresh) << "now";
+  std::ofstream(left) << "left";
+  std::filesystem::last_write_time(left,
+                                   std::filesystem::last_write_time(fresh) - std::chrono::hours(1));
+  require_on_all_ranks(2, "ok", [&folder, &fresh, &left](int rank) -> std::string {
     const Context context = ddp::init(kOptions);
     expect(ddp::is_shared_directory(context, folder), "one folder");
+    expect(std::filesystem::exists(fresh), "another job may be asking");
+    expect(!std::filesystem::exists(left), "nobody asks for an hour");
     const auto own = folder / std::to_string(rank);
     std::filesystem::create_directory(own);
     expect(!ddp::is_shared_directory(context, own), "two folders are not one");

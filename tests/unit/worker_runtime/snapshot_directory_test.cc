@@ -64,6 +64,28 @@ TEST_CASE("things at the snapshot path that are not ours are left alone", "[snap
   CHECK(names_in(*files) == Names{mark_name(2), "00000002", "notes"});
 }
 
+TEST_CASE("what a user keeps under a snapshot's name is neither removed nor counted",
+          "[snapshot]") {
+  auto files = disk_with_two();
+  const auto keep = [&files](const std::string& name) {
+    REQUIRE(files->make_directory(kPath / name));
+    REQUIRE(files->create(kPath / name / "thesis.txt"));
+  };
+  keep("00000000");
+  SnapshotDirectory directory(files, kPath, 1);
+  REQUIRE(directory.scan().verified.size() == 2);
+  keep("20261128");  // a day; and while the job trains
+  REQUIRE(write(directory, 3));
+  REQUIRE(directory.prune());
+  CHECK(names_in(*files) == Names{mark_name(2), "00000000", "00000003", "20261128"});
+
+  SnapshotDirectory next(files, kPath, 1);
+  CHECK(next.scan().highest_number == 20261128);
+  REQUIRE(ddp_test::write(next, 20261129, 3));
+  REQUIRE(next.prune());
+  CHECK(names_in(*files) == Names{mark_name(3), "00000000", "20261128", "20261129"});
+}
+
 TEST_CASE("a damaged snapshot does not count as one of those that are kept", "[snapshot]") {
   auto files = disk_with_two();
   files->bytes(kPath / "00000002" / kStateFile)[0] ^= std::byte{1};

@@ -58,6 +58,15 @@ TEST_CASE("ddpctl's words are read, the choice of an agent before or behind the 
   }
   CHECK(std::holds_alternative<Error>(parse({"save", "now"})));
   CHECK(std::holds_alternative<Error>(parse({"status", "stop"})));
+  CHECK(std::get<Error>(parse({"reboot", "now"})).what == "'reboot' is no command");
+}
+
+TEST_CASE("an empty word, as of a variable that is not set, is no choice", "[launcher]") {
+  CHECK(std::get<Error>(parse({"drain", ""})).what == "NODE is given an empty text");
+  CHECK(std::get<Error>(parse({"--pid", "", "stop"})).what == "--pid is given an empty text");
+  CHECK(std::holds_alternative<Error>(parse({"stop", "--job", ""})));
+  CHECK(std::holds_alternative<Error>(parse({"logs", "--rank", ""})));
+  CHECK(std::holds_alternative<Error>(parse({"stacks", "--rank="})));
 }
 
 TEST_CASE("a status of another version is shown as far as it goes", "[launcher]") {

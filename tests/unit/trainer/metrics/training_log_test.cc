@@ -2,7 +2,10 @@
 // is in tests/interop/metrics_test.py.
 #include "trainer/metrics/training_log.h"
 
+#include <sys/stat.h>
+
 #include <catch2/catch.hpp>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
@@ -69,6 +72,25 @@ TEST_CASE("an attempt of which nothing was written leaves its number free", "[me
   CHECK(TrainingLog(options).attempt() == 4);
   options.attempt = 1;
   CHECK(TrainingLog(options).attempt() == 5);
+}
+
+TEST_CASE("what is no regular file in the place of the metrics is refused before it is read",
+          "[metrics]") {
+  const TempDir dir;
+  const auto path = dir.path() / "metrics" / "rank-1.jsonl";
+  std::filesystem::create_directories(path.parent_path());
+  SECTION("a FIFO, which would be waited for") {
+    REQUIRE(::mkfifo(path.c_str(), 0600) == 0);
+  }
+  SECTION("a device, which has no end") {
+    std::filesystem::create_symlink("/dev/zero", path);
+  }
+  SECTION("a directory") {
+    std::filesystem::create_directory(path);
+  }
+  CHECK_THROWS_WITH(
+      TrainingLog(into(dir)),
+      path.string() + ": is not a regular file; remove it, or name another directory");
 }
 
 TEST_CASE("a torn last line does not spoil the one that follows", "[metrics]") {
