@@ -52,11 +52,14 @@ void remove_left_over(const std::filesystem::path& own) {
   if (problem) {
     return;
   }
-  for (const auto& entry : std::filesystem::directory_iterator(own.parent_path(), problem)) {
-    if (entry.path().filename().string().starts_with(kPrefix)) {
-      const auto written = entry.last_write_time(problem);
-      if (!problem && now - written > kLeftAfter) {
-        std::filesystem::remove(entry.path(), problem);
+  // Not by a range: its ++ throws, and a file server that fails for a moment ends no training here.
+  std::filesystem::directory_iterator entry(own.parent_path(), problem);
+  for (; !problem && entry != std::filesystem::directory_iterator(); entry.increment(problem)) {
+    if (entry->path().filename().string().starts_with(kPrefix)) {
+      std::error_code gone;
+      const auto written = entry->last_write_time(gone);
+      if (!gone && now - written > kLeftAfter) {
+        std::filesystem::remove(entry->path(), gone);
       }
     }
   }
