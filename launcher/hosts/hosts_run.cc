@@ -23,6 +23,7 @@
 #include "launcher/exit_status.h"
 #include "launcher/hosts/branches.h"
 #include "launcher/hosts/host_states.h"
+#include "rendezvous/membership/rendezvous_status.h"
 
 namespace ddprun {
 
@@ -37,6 +38,9 @@ using Clock = std::chrono::steady_clock;
 constexpr std::chrono::seconds kEndByThemselvesMax{5};
 /// A signal that comes again so soon is the same wish (docs/preemption.md).
 constexpr std::chrono::milliseconds kSameWish{500};
+/// From a first signal until the hosts are named that have not ended: saving takes its time, and an
+/// ssh that hangs says nothing.
+constexpr std::chrono::seconds kWaitNamedAfter{3};
 /// From a second signal until the connections close: an agent needs a second at most to end.
 constexpr std::chrono::seconds kEndNowMax{2};
 /// From then until what is left here is killed.
@@ -53,7 +57,8 @@ class HostsRun {
         signals_(io_, {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2},
                  [this](int number) { user_signal(number); }),
         guardian_(io_),
-        timer_(io_) {
+        timer_(io_),
+        named_(io_) {
     // Each ssh has three pipes here.
     (void)raise_descriptor_limit();
     accept_early_signals();
@@ -192,6 +197,7 @@ class HostsRun {
     }
     if (!first_signal_) {
       first_signal_ = now;
+      name_who_is_waited_for();
     } else if (now - *first_signal_ >= kSameWish && !std::exchange(asked_twice_, true)) {
       // The agents end by their own second signal, and say how. What does not is cut off.
       after(kEndNowMax, [this] {
@@ -199,6 +205,22 @@ class HostsRun {
         after(kHangUpMax, [this] { stop(); });
       });
     }
+  }
+
+  void name_who_is_waited_for() {
+    named_.expires_after(kWaitNamedAfter);
+    named_.async_wait([this](boost::system::error_code error) {
+      std::vector<std::string> names;
+      for (std::uint32_t host = 0; host < plan_.labels.size(); ++host) {
+        if (!states_.is_settled(host)) {
+          names.push_back(plan_.labels[host]);
+        }
+      }
+      if (!error && !names.empty() && !asked_twice_) {
+        say("waiting for " + fold_names(std::move(names)) +
+            " to end; a second signal ends what is left at once");
+      }
+    });
   }
 
   /// In the place of what was to come before: each use is a step nearer to the end.
@@ -215,6 +237,7 @@ class HostsRun {
   void finish() {
     finishing_ = true;
     timer_.cancel();
+    named_.cancel();
     out_.on_flushed([this] { err_.on_flushed([this] { io_.stop(); }); });
   }
 
@@ -232,6 +255,7 @@ class HostsRun {
   SignalSource signals_;
   asio::posix::stream_descriptor guardian_;
   asio::steady_timer timer_;
+  asio::steady_timer named_;      ///< name_who_is_waited_for()
   std::vector<LogFilter> lines_;  // of each host, stdout and stderr
   std::optional<Branches> branches_;
   std::optional<Clock::time_point> first_signal_;

@@ -177,6 +177,7 @@ class Hosts(unittest.TestCase):
                                 if "slow-login" in ssh_hosts.command_line(pid) and pid not in
                                 (job.pid, *children_of(job.pid))]) == 2, "both connect", 30)
         job.process.send_signal(signal.SIGINT)
+        wait_until(lambda: "ddprun: waiting for node1, node2 to end; a second signal" in job.err, lambda: job)
         os.write(gate, b"\n\n")
         self.assertEqual(job.wait(60), 1, job)
         self.assertEqual(len(re.findall(r"^\[node\d\] ddprun: job stopped by SIGINT", job.err, re.M)), 2, job)

@@ -215,6 +215,9 @@ Result<std::unique_ptr<OutputFile>> LossyFiles::create(const Path& path) {
 
 Result<void> LossyFiles::sync_directory(const Path& path) {
   const bool fails = next_call_fails();
+  if (const auto withheld = withheld_.find(path); withheld != withheld_.end()) {
+    return errno_error(withheld->second, "cannot be opened as a directory", path.string());
+  }
   const auto node = find(path);
   if (fails || node == nullptr) {
     return errno_error(fails ? EIO : ENOENT, "cannot bring it to the disk", path.string());

@@ -30,7 +30,7 @@ class LossyFiles : public FileLayer {
   void fail_call(std::size_t number) { failing_call_ = calls_ + number; }
   /// A directory of another user: no name in it changes, and it is not moved.
   void close(const Path& path) { closed_.insert(path); }
-  /// A file whose reads fail with this errno from now on.
+  /// A file whose reads fail with this errno from now on, or a directory whose syncs do.
   void withhold(const Path& path, int errno_value) { withheld_[path] = errno_value; }
   /// That call and every one after it fail: the process was killed there.
   void die_at_call(std::size_t number) { dead_from_call_ = calls_ + number; }

@@ -21,7 +21,8 @@ void require_export_place(const std::filesystem::path& folder) {
   std::error_code problem;
   std::filesystem::create_directories(folder, problem);
   if (problem) {
-    throw Error(folder.string() + ": --export cannot make this folder: " + problem.message());
+    throw Error(folder.string() + ": --export cannot make this folder: " + problem.message() +
+                "; name another one");
   }
   // By trying: rights, a read-only disk and a full one look different, and end alike. Not finished,
   // so nothing stays.

@@ -82,7 +82,11 @@ FileAside::FileAside(Path path, const std::string& mark) : path_(std::move(path)
     }
   }
   if (fd_ < 0) {
-    fail("cannot be made");
+    const int why = errno;
+    const bool forbidden = why == EACCES || why == EPERM || why == EROFS;
+    throw Error(fmt::format("{}: no file can be made there: {}; {}name another directory",
+                            folder_of(path_).string(), std::strerror(why),
+                            forbidden ? "let the user who trains write there, or " : ""));
   }
 }
 

@@ -136,7 +136,7 @@ class Maker {
     std::filesystem::create_directories(options_->directory, problem);
     if (problem) {
       throw Error(options_->directory.string() +
-                  ": cannot make the directory: " + problem.message());
+                  ": cannot make the directory: " + problem.message() + "; name another one");
     }
     // Where nodes share the directory, each of them writes under a name of its own.
     TokenCacheWriter writer(path, fmt::format("rank{}.", rank_), key,

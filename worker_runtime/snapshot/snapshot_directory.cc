@@ -27,9 +27,13 @@ Result<void> SnapshotDirectory::prepare() {
     return made.error();
   }
   parent_unsynced_ = parent_unsynced_ || *made;
-  // Until it works: a crash could otherwise take the directory with all its snapshots.
+  // Until it works: a crash could otherwise take the directory with all its snapshots. But what may
+  // be written and not read, as a box for letters, cannot be opened for it.
   if (parent_unsynced_) {
-    if (const auto synced = files_->sync_directory(path_.parent_path()); !synced) {
+    const Path parent = path_.has_parent_path() ? path_.parent_path() : Path(".");
+    const auto synced = files_->sync_directory(parent);
+    const auto refused = synced ? std::nullopt : files_->refuses_reads(parent);
+    if (!synced && !(refused && refused->fault == Fault::forbidden)) {
       return synced.error();
     }
     parent_unsynced_ = false;

@@ -64,6 +64,21 @@ TEST_CASE("things at the snapshot path that are not ours are left alone", "[snap
   CHECK(names_in(*files) == Names{mark_name(2), "00000002", "notes"});
 }
 
+TEST_CASE("below a directory that may be written and not read snapshots are saved", "[snapshot]") {
+  auto files = std::make_shared<LossyFiles>();
+  REQUIRE(files->make_directories(kPath.parent_path()));
+  SnapshotDirectory directory(files, kPath, 1);
+  SECTION("which can be synced by nobody") {
+    files->withhold(kPath.parent_path(), EACCES);
+    CHECK(write(directory, 1));
+  }
+  SECTION("and one whose disk fails is tried again") {
+    files->withhold(kPath.parent_path(), EIO);
+    CHECK_FALSE(write(directory, 1));
+    CHECK_FALSE(write(directory, 1));
+  }
+}
+
 TEST_CASE("what a user keeps under a snapshot's name is neither removed nor counted",
           "[snapshot]") {
   auto files = disk_with_two();
