@@ -25,6 +25,16 @@ struct HeldBack : Story {
   }
 };
 
+/// Not a moment before.
+void check_starts_in(Story& s, std::chrono::nanoseconds time) {
+  s.wait(time - 1ms);
+  s.time_passed();
+  CHECK(s.state() == JobState::gathering);
+  s.wait(1ms);
+  s.time_passed();
+  CHECK(s.state() == JobState::running);
+}
+
 }  // namespace
 
 TEST_CASE("A node that was greeted holds the start back until it is gone") {
@@ -37,12 +47,7 @@ TEST_CASE("A node that was greeted holds the start back until it is gone") {
 TEST_CASE("A node that is greeted and says nothing holds the start back for a heartbeat timeout") {
   HeldBack s(500ms);
   CHECK(s.job().next_deadline() == kTimeout);
-  s.wait(kTimeout - 501ms);
-  s.time_passed();
-  CHECK(s.state() == JobState::gathering);
-  s.wait(1ms);
-  s.time_passed();
-  CHECK(s.state() == JobState::running);
+  check_starts_in(s, kTimeout - 500ms);
 }
 
 TEST_CASE("Nodes that are greeted one after the other hold the start back no longer than one") {
@@ -85,10 +90,5 @@ TEST_CASE("A word that is kept leaves as much time to the other nodes that were 
   s.wait(kTimeout - 1ms);
   s.apply(NodeJoined{kSilent, s.description("n1")});
   s.join("n2");
-  s.wait(kTimeout - 1ms);
-  s.time_passed();
-  CHECK(s.state() == JobState::gathering);
-  s.wait(1ms);
-  s.time_passed();
-  CHECK(s.state() == JobState::running);
+  check_starts_in(s, kTimeout);
 }
