@@ -1,6 +1,7 @@
 #include "rendezvous/base/file_text.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
@@ -19,12 +20,17 @@ constexpr std::size_t kBytesMax = std::size_t{64} << 20;
 /// /dev/null, which is empty as a file may be (Linux, admin-guide/devices.txt).
 const dev_t kNullDevice = makedev(1, 3);
 
+/// In milliseconds. Signals are held while options are read, so a writer that never ends would make
+/// this process deaf.
+constexpr int kPipeSilenceMax = 10'000;
+
 /// Of `<(command)`, or standard input behind `|`: it ends with the command that writes it.
 bool is_shells_pipe(std::string_view path) {
   return path.starts_with("/dev/fd/") || path == "/dev/stdin";
 }
 
-std::optional<std::string> content(const Fd& file, std::size_t bytes_max) {
+/// `silence_max`: how long a pipe may say nothing.
+std::optional<std::string> content(const Fd& file, std::size_t bytes_max, int silence_max = 0) {
   if (!file) {
     return std::nullopt;
   }
@@ -32,6 +38,10 @@ std::optional<std::string> content(const Fd& file, std::size_t bytes_max) {
   // Files of /proc have a size of 0 for stat(2), so this one is read until it ends.
   char buffer[4096];
   while (text.size() <= bytes_max) {
+    pollfd readable{file.get(), POLLIN, 0};
+    if (silence_max > 0 && ::poll(&readable, 1, silence_max) <= 0) {
+      return std::nullopt;
+    }
     const ssize_t got = ::read(file.get(), buffer, sizeof(buffer));
     if (got <= 0) {
       return got == 0 ? std::optional(text) : std::nullopt;
@@ -57,9 +67,7 @@ std::optional<std::string> read_named_file(const std::string& path) {
     return std::string();
   }
   if (S_ISFIFO(status.st_mode) && is_shells_pipe(path)) {
-    const int flags = ::fcntl(file.get(), F_GETFL);
-    return ::fcntl(file.get(), F_SETFL, flags & ~O_NONBLOCK) == 0 ? content(file, kBytesMax)
-                                                                  : std::nullopt;
+    return content(file, kBytesMax, kPipeSilenceMax);
   }
   return S_ISREG(status.st_mode) ? content(file, kBytesMax) : std::nullopt;
 }

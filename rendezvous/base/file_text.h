@@ -11,7 +11,8 @@ std::optional<std::string> read_file(const std::string& path);
 
 /// The same of a file that a variable names, which may be anything: none where it is no regular
 /// file (a FIFO would let us wait, and a device never ends), or has more than 64 MiB. Of /dev/null:
-/// empty. A pipe that the shell made is read until its writer ends: /dev/fd/63, /dev/stdin.
+/// empty. A pipe that the shell made is read until its writer ends, or says
+/// nothing for ten seconds (then none): /dev/fd/63, /dev/stdin.
 std::optional<std::string> read_named_file(const std::string& path);
 
 /// Why no text was read, for who tells people.
