@@ -47,6 +47,7 @@ enum class Event : std::uint8_t {
   lost,           ///< there is no coordinator any more
   concluded,      ///< the job is over, or this node takes no part in it any more
   asked,          ///< a signal asks this agent to stop
+  asked_too,      ///< one of another kind, so soon after the first that it is no second wish
   deadline_came,  ///< --deadline, or a notice that this machine goes
   nobody_to_ask,  ///< there is no coordinator to be asked for the end, and none is waited for
   followed,       ///< there is a coordinator: the first one, or the next
@@ -57,7 +58,7 @@ enum class Event : std::uint8_t {
   logs_shown,     ///< nor is any of their output left to show
   flushed,        ///< the consoles have taken all
 };
-inline constexpr std::size_t kEvents = 14;
+inline constexpr std::size_t kEvents = 15;
 
 /// What the agent carries out, in the order of its list.
 enum class Action : std::uint8_t {

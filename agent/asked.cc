@@ -9,8 +9,9 @@
 namespace ddprun::agent {
 namespace {
 
-/// A signal that comes again within this time is the same wish: a scheduler signals every process
-/// of its step, and so this one and its guardian, which forwards it.
+/// What comes within this time is the same wish: a scheduler signals every process of its step, and
+/// so this one and its guardian, which forwards it; a machine that is shut down sends signals of
+/// two kinds at once.
 constexpr std::chrono::milliseconds kOneWish{500};
 
 /// How many heartbeat timeouts an agent that was asked to stop gives the others to elect
@@ -33,6 +34,12 @@ std::optional<Event> Asked::hear(int signal, Instant now, bool hosts) {
   }
   heard_[signal] = now;
   const bool leaves = signal == SIGUSR2;
+  if (first_ && now - *first_ < kOneWish) {
+    return widens(signal) ? std::optional(Event::asked_too) : std::nullopt;
+  }
+  if (!leaves && !first_) {
+    first_ = now;
+  }
   const bool warns = (leaves || !wish_of(signal).stops_workers) && !ends();
   if (warns && std::exchange(took_over_, false)) {
     return {};
@@ -46,6 +53,12 @@ std::optional<Event> Asked::hear(int signal, Instant now, bool hosts) {
     return Event::asked;
   }
   return leave_by_ ? Event::leave_again : Event::leave_asked;
+}
+
+/// Whether the job ends otherwise by this signal than by those before it.
+bool Asked::widens(int signal) const {
+  const Wish wish = signal == SIGUSR2 ? Wish{.stops_workers = false} : wish_of(signal);
+  return (wish.stops_workers && !ends()) || (wish.requeues && !requeues_);
 }
 
 bool Asked::repeats(int signal) const {

@@ -74,6 +74,7 @@ class Asked {
 
  private:
   [[nodiscard]] bool is_by_order() const;
+  [[nodiscard]] bool widens(int signal) const;
   [[nodiscard]] bool ends() const { return ends_ || (order_ && order_->ends); }
 
   struct Order {
@@ -82,6 +83,7 @@ class Asked {
     bool ends = false;  ///< now: nothing is to be saved for it
   };
   std::map<int, Instant> heard_;  ///< the signals that came, and when each was last a wish
+  std::optional<Instant> first_;  ///< when the first of them came that is for the whole job
   int stop_by_ = 0;
   bool of_job_ = false;    ///< a wish is not of this node alone
   bool requeues_ = false;  ///< a wish to end is sent only to what is to be started again

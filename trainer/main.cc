@@ -35,10 +35,6 @@
 namespace ddp {
 namespace {
 
-constexpr char kNoMemory[] =
-    "there is not enough memory for this training; choose a smaller model or --batch-size, or give "
-    "each worker more memory";
-
 /// The whole file at once: whether a column is numeric is known only after its last row.
 Dataset load(const LinearOptions& options) {
   if (!options.data) {
@@ -137,9 +133,9 @@ int without_vain_restarts(const Work& work) {
   } catch (const Error& problem) {
     throw DoNotRetry(problem.what());
   } catch (const std::bad_alloc&) {
-    throw DoNotRetry(kNoMemory);
+    throw DoNotRetry(no_memory());
   } catch (const std::length_error&) {  // what a vector throws for a size that no machine has
-    throw DoNotRetry(kNoMemory);
+    throw DoNotRetry(no_memory());
   }
 }
 

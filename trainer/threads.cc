@@ -57,6 +57,18 @@ std::string choose_threads(const Context& context) {
   return line;
 }
 
+/// The stacks of more threads than processors are memory that nobody gains by.
+std::string no_memory() {
+  const int threads = omp_get_max_threads();
+  return threads > ddprun::usable_cpus().count
+             ? fmt::format(
+                   "there is not enough memory for this training with {} threads; give "
+                   "OMP_NUM_THREADS a smaller number, or each worker more memory",
+                   threads)
+             : "there is not enough memory for this training; choose a smaller model or "
+               "--batch-size, or give each worker more memory";
+}
+
 void say_threads(const Context& context, const std::string& line) {
   if (context.local_rank() == 0) {
     std::printf("%s\n", line.c_str());

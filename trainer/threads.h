@@ -22,6 +22,9 @@ std::string threads_text(int threads, const ddprun::UsableCpus& usable, int loca
 /// (trainer/alternate_stack.h). Returns the line that says so.
 std::string choose_threads(const Context& context);
 
+/// What to say of memory that did not suffice for a training.
+std::string no_memory();
+
 /// On stdout by the first worker of each node, since nodes differ in what they may use.
 void say_threads(const Context& context, const std::string& line);
 

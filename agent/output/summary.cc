@@ -302,7 +302,7 @@ std::string summary_text(const JobSummary& summary, const std::string& title) {
     out += ": " + summary.reason;
   }
   if (summary.verdict == Verdict::preempted) {
-    out += "; the same command goes on from its newest snapshot";
+    out += "; the same command goes on, from the newest snapshot if one was saved";
   }
   out += "\n";
   if (!summary.incidents.empty()) {

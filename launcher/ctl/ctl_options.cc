@@ -29,6 +29,17 @@ std::string is_count(const std::string& text) {
   return parse_number<int>(text).value_or(0) > 0 ? "" : "'" + text + "' is no number above 0";
 }
 
+/// `--job=`, where CLI11 would take the word behind it.
+std::optional<Error> empty_value(std::span<const char* const> words) {
+  for (const std::string_view word : words) {
+    if (word.starts_with("-") && word.ends_with("=")) {
+      return Error{std::string(word.substr(0, word.size() - 1)) + " is given an empty text",
+                   "command line", "name something, or leave it out"};
+    }
+  }
+  return std::nullopt;
+}
+
 /// An empty word is most often a variable that is not set. What `drain ""` would do, leave with
 /// this node, is not what was meant.
 std::optional<Error> empty_word(const CLI::App& app) {
@@ -123,6 +134,9 @@ std::variant<CtlOptions, CtlText, Error> parse_ctl(std::span<const char* const> 
       "ask status when it answers again. Only its own user, and root, reach an agent, and with\n"
       "--at whoever has the job's credentials. For one in a container, run ddpctl in it.");
   add_verbs(app, options);
+  if (auto empty = empty_value(words)) {
+    return std::move(*empty);
+  }
   // CLI11 takes the words from the end.
   std::vector<std::string> reversed(words.rbegin(), words.rend());
   try {

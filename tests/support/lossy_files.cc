@@ -233,8 +233,8 @@ Result<void> LossyFiles::rename(const Path& from, const Path& to) {
   if (node == nullptr || find(to.parent_path()) == nullptr) {
     return errno_error(ENOENT, "cannot be renamed", from.string());
   }
-  if (fails || (target != nullptr && !target->names.empty())) {
-    return errno_error(fails ? EIO : ENOTEMPTY, "cannot be renamed", from.string());
+  if (fails || target != nullptr) {
+    return errno_error(fails ? EIO : EEXIST, "cannot be renamed", from.string());
   }
   find(from.parent_path())->names.erase(from.filename().string());
   find(to.parent_path())->names[to.filename().string()] = node;

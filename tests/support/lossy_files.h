@@ -57,6 +57,7 @@ class LossyFiles : public FileLayer {
   ReadResult<std::vector<std::byte>> read(const Path& path, std::size_t bytes_max) override;
   std::optional<Unread> refuses_reads(const Path& path) override;
   std::optional<Unread> refuses_writes(const Path& path) override;
+  bool is_link(const Path& /*path*/) override { return false; }
   ddprun::Result<std::unique_ptr<OutputFile>> create(const Path& path) override;
   ddprun::Result<void> sync_directory(const Path& path) override;
   ddprun::Result<void> rename(const Path& from, const Path& to) override;

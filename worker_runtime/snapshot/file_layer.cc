@@ -238,6 +238,11 @@ class RealFiles : public FileLayer {
     return std::nullopt;
   }
 
+  bool is_link(const Path& path) override {
+    struct stat status {};
+    return ::lstat(path.c_str(), &status) == 0 && S_ISLNK(status.st_mode);
+  }
+
   Result<void> sync_directory(const Path& path) override {
     // The parent of a path of one word is an empty path: the working directory.
     const Fd fd = open_file(path.empty() ? Path(".") : path, O_RDONLY | O_DIRECTORY);
@@ -248,11 +253,24 @@ class RealFiles : public FileLayer {
   }
 
   Result<void> rename(const Path& from, const Path& to) override {
-    // rename(2) is the commit and the fence in one: it fails where the mark is gone, and where `to`
-    // is a full directory.
-    if (::rename(from.c_str(), to.c_str()) != 0) {
+    // The commit and the fence in one: it fails where the mark is gone. rename(2) alone would take
+    // an empty directory's place.
+    if (::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) == 0) {
+      return {};
+    }
+    struct stat status {};
+    int problem = errno;
+    if (problem == EINVAL || problem == ENOSYS) {  // a network's file system may lack it
+      const bool is_free = ::lstat(to.c_str(), &status) != 0 && errno == ENOENT;
+      problem = !is_free ? EEXIST : ::rename(from.c_str(), to.c_str()) != 0 ? errno : 0;
+    }
+    if (problem == EEXIST) {
+      return ddprun::Error{"is in the place of a snapshot, and none of this job", to.string(),
+                           "move it away"};
+    }
+    if (problem != 0) {
       const Path into = to.parent_path().filename();
-      return errno_error(errno, "cannot be moved into " + into.string(), from.string());
+      return errno_error(problem, "cannot be moved into " + into.string(), from.string());
     }
     return {};
   }

@@ -52,9 +52,11 @@ class FileLayer {
   /// Why nobody will ever add names to that directory (damaged), or this user will not (forbidden);
   /// nothing: it is worth to try. Of one that is not there: of the nearest above it.
   virtual std::optional<Unread> refuses_writes(const Path& path) = 0;
+  /// Whether that name leads to another place. What is not there does not.
+  virtual bool is_link(const Path& path) = 0;
   /// Makes names that were added to, renamed in or removed from the directory survive a crash.
   virtual ddprun::Result<void> sync_directory(const Path& path) = 0;
-  /// Atomic. An Error when `to` is there and is not an empty directory.
+  /// Atomic. An Error when `to` is there.
   virtual ddprun::Result<void> rename(const Path& from, const Path& to) = 0;
   /// A file, or a directory with all that is in it. What is not there is no error.
   virtual ddprun::Result<void> remove_all(const Path& path) = 0;

@@ -260,8 +260,9 @@ Result<ManifestEntry> SnapshotDirectory::write_file(const Path& aside, const cha
   return entry;
 }
 
-/// Whether that is a snapshot, damaged or not. A user's own directory may have the name of one,
-/// that of a day, and is never removed.
+/// Whether that is a snapshot, damaged or not: all of its files are there, and nothing else. A
+/// user's own directory, or a link to one, may have the name of one, that of a day, and is never
+/// removed.
 Result<bool> SnapshotDirectory::is_snapshot(const std::string& name) {
   const auto files = files_->list(path_ / name);
   if (!files) {
@@ -269,10 +270,12 @@ Result<bool> SnapshotDirectory::is_snapshot(const std::string& name) {
     const bool of_others = fault == Fault::damaged || fault == Fault::forbidden;
     return of_others ? Result<bool>(false) : files.error().error;
   }
-  return !files->empty() && std::all_of(files->begin(), files->end(), [](const std::string& file) {
-    return file == kStateFile || file == kTensorsFile || file == kManifestFile ||
-           file.starts_with(kStillOpenOnNfs);
+  const auto of_snapshot = std::count_if(files->begin(), files->end(), is_snapshot_file);
+  const auto still_open = std::count_if(files->begin(), files->end(), [](const std::string& file) {
+    return file.starts_with(kStillOpenOnNfs);
   });
+  return of_snapshot == kSnapshotFiles && of_snapshot + still_open == std::ssize(*files) &&
+         !files_->is_link(path_ / name);
 }
 
 Result<void> SnapshotDirectory::prune() {

@@ -86,6 +86,7 @@ class SnapshotDirectory {
   Result<void> move_into_mark(const std::vector<std::string>& names);
   Result<void> empty_mark();
   Result<bool> is_snapshot(const std::string& name);
+  bool is_of_others(const std::string& name);
   ddprun::Error explained(const ddprun::Error& error);
   Result<void> write_aside(const Path& aside, std::uint64_t number, const std::string& state_json,
                            const std::string& tensor_header, const HostTensors& tensors);

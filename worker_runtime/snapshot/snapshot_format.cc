@@ -217,8 +217,11 @@ ReadResult<Manifest> decode_manifest(std::string_view text) {
       return damaged("its checksum does not match", kManifestFile);
     }
     return manifest;
-  } catch (const nlohmann::json::exception& problem) {
-    return damaged(std::string("it cannot be read: ") + problem.what(), kManifestFile);
+  } catch (const nlohmann::json::parse_error& problem) {
+    return damaged(fmt::format("it is no JSON from byte {} on", problem.byte), kManifestFile);
+  } catch (const nlohmann::json::exception&) {
+    return damaged("a field is missing in it, or of another type than ddprun writes",
+                   kManifestFile);
   }
 }
 
@@ -262,6 +265,10 @@ Result<void> check_model(const SnapshotState& state, std::span<const TensorPlace
     }
   }
   return {};
+}
+
+bool is_snapshot_file(std::string_view name) {
+  return name == kStateFile || name == kTensorsFile || name == kManifestFile;
 }
 
 std::string snapshot_name(std::uint64_t number) {

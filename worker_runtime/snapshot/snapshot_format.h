@@ -29,6 +29,9 @@ namespace ddp {
 
 inline constexpr char kStateFile[] = "state.json";
 inline constexpr char kManifestFile[] = "manifest.json";
+inline constexpr int kSnapshotFiles = 3;
+/// Whether a snapshot has a file of that name.
+bool is_snapshot_file(std::string_view name);
 /// Bound of what is read before its checksum is known: far above what a state needs.
 inline constexpr std::size_t kSmallFileBytesMax = std::size_t{16} << 20;
 

@@ -71,6 +71,13 @@ RankReport SnapshotDirectory::look() {
   return report;
 }
 
+/// A user may keep other things under the name of a snapshot: nothing in them is of one.
+bool SnapshotDirectory::is_of_others(const std::string& name) {
+  const auto files = files_->list(path_ / name);
+  return files ? std::none_of(files->begin(), files->end(), is_snapshot_file)
+               : files.error().fault == Fault::damaged;
+}
+
 RankReport SnapshotDirectory::scan() {
   newest_.reset();
   damaged_.clear();
@@ -94,6 +101,9 @@ RankReport SnapshotDirectory::scan() {
     if (!loaded) {
       const auto& [error, fault, attempt] = loaded.error();
       const auto place = place_of(path_, number, error);
+      if (fault == Fault::damaged && is_of_others(snapshot_name(number))) {
+        continue;
+      }
       if (fault == Fault::damaged) {
         damaged_.insert(number);
         report.complaints.push_back(place + ": damaged snapshot passed over: " + error.what);

@@ -129,7 +129,8 @@ TEST_CASE("an action finds what it needs in the event that leads to it") {
         CHECK(has);
       }
     };
-    const bool wish = event == Event::asked || event == Event::deadline_came;
+    const bool wish =
+        event == Event::asked || event == Event::asked_too || event == Event::deadline_came;
     const bool signalled =
         event == Event::asked || event == Event::leave_asked || event == Event::leave_again;
     needs(Action::begin_attempt, event == Event::assigned);
@@ -262,6 +263,19 @@ TEST_CASE("a second signal ends an agent at once, also while it fences or search
       CHECK(does(on(state, event), Action::kill_workers));
     }
   }
+}
+
+TEST_CASE("a signal of another kind, right after the first, asks for more and kills nobody") {
+  CHECK(Story().after(Event::asked).after(Event::asked_too).text() ==
+        "remember_wish request_stop -> asked; remember_wish request_stop -> asked");
+  CHECK(Story().after(Event::asked).after(Event::lost).after(Event::asked_too).state() ==
+        State::fencing_asked);
+  walk([](State state, Event event, const Transition& transition) {
+    if (event == Event::asked_too && is_concluded(state)) {
+      CHECK(transition.next() == state);
+    }
+    CHECK_FALSE((event == Event::asked_too && does(transition, Action::kill_workers)));
+  });
 }
 
 TEST_CASE("a node that is asked to leave asks each coordinator that it follows") {

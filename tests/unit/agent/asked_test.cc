@@ -32,11 +32,42 @@ TEST_CASE("A signal within half a second of the same one is the same wish") {
   CHECK_FALSE(asked.hear(SIGTERM, kNow + 502ms));  // whatever else came between
 }
 
+TEST_CASE("Signals of two kinds at once are one wish, the wider one") {
+  const auto [first, second, widens] = GENERATE(table<int, int, bool>({{SIGTERM, SIGHUP, true},
+                                                                       {SIGTERM, SIGUSR1, true},
+                                                                       {SIGUSR1, SIGINT, true},
+                                                                       {SIGHUP, SIGTERM, false},
+                                                                       {SIGINT, SIGQUIT, false},
+                                                                       {SIGUSR1, SIGTERM, false},
+                                                                       {SIGTERM, SIGUSR2, false}}));
+  CAPTURE(first, second);
+  Asked asked;
+  REQUIRE(asked.hear(first, kNow) == Event::asked);
+  asked.stop(first);
+  const auto heard = asked.hear(second, kNow + 499ms);
+  CHECK(heard == (widens ? std::optional(Event::asked_too) : std::nullopt));
+  if (heard) {
+    asked.stop(second);
+  }
+  const bool is_now = first == SIGHUP || first == SIGINT || second == SIGHUP || second == SIGINT;
+  CHECK(asked.wish().verdict == (is_now ? Verdict::stopped : Verdict::preempted));
+  // Of the second kind, too, one that comes again is the same.
+  CHECK_FALSE(asked.hear(second, kNow + 600ms));
+  CHECK(asked.hear(first, kNow + 600ms) == Event::asked);
+}
+
+TEST_CASE("A signal for the whole job right after the order to leave is a wish of its own") {
+  Asked asked;
+  CHECK(asked.hear(SIGUSR2, kNow) == Event::leave_asked);
+  CHECK(asked.hear(SIGTERM, kNow + 1ms) == Event::asked);
+}
+
 TEST_CASE("By ddpctl only a second stop asks for more than the first") {
   Asked asked;
+  Asked::Instant now = kNow;
   for (const int signal : {SIGUSR1, SIGUSR2, SIGTERM}) {
     CHECK_FALSE(asked.repeats(signal));
-    CHECK(asked.hear(signal, kNow));
+    CHECK(asked.hear(signal, now += 1s));
     CHECK(asked.repeats(signal) == (signal != SIGTERM));
   }
   Asked saves;

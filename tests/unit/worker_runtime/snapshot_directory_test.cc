@@ -88,17 +88,49 @@ TEST_CASE("what a user keeps under a snapshot's name is neither removed nor coun
   };
   keep("00000000");
   SnapshotDirectory directory(files, kPath, 1);
-  REQUIRE(directory.scan().verified.size() == 2);
+  const auto report = directory.scan();
+  REQUIRE(report.verified.size() == 2);
+  CHECK(report.complaints.empty());
   keep("20261128");  // a day; and while the job trains
-  REQUIRE(write(directory, 3));
+  REQUIRE(files->make_directory(kPath / "00000003"));
+  const auto taken = write(directory, 3);
+  REQUIRE_FALSE(taken);
+  CHECK(files->list(kPath / "00000003")->empty());
+  REQUIRE(write(directory, 4));
   REQUIRE(directory.prune());
-  CHECK(names_in(*files) == Names{mark_name(2), "00000000", "00000003", "20261128"});
+  CHECK(names_in(*files) == Names{mark_name(2), "00000000", "00000003", "00000004", "20261128"});
 
   SnapshotDirectory next(files, kPath, 1);
   CHECK(next.scan().highest_number == 20261128);
   REQUIRE(ddp_test::write(next, 20261129, 3));
   REQUIRE(next.prune());
-  CHECK(names_in(*files) == Names{mark_name(3), "00000000", "20261128", "20261129"});
+  CHECK(names_in(*files) == Names{mark_name(3), "00000000", "00000003", "20261128", "20261129"});
+}
+
+TEST_CASE("what has only some of a snapshot's files may be a user's: told, and never removed",
+          "[snapshot]") {
+  auto files = disk_with_two();
+  REQUIRE(files->make_directory(kPath / "00000000"));
+  REQUIRE(files->create(kPath / "00000000" / kManifestFile));
+  SnapshotDirectory directory(files, kPath, 1);
+  CHECK(directory.scan().complaints.size() == 1);
+  REQUIRE(write(directory, 3));
+  REQUIRE(directory.prune());
+  CHECK(names_in(*files) == Names{mark_name(2), "00000000", "00000003"});
+}
+
+TEST_CASE("a user's link under a snapshot's name stays, whatever it leads to", "[snapshot]") {
+  const ddprun::test::TempDir dir;
+  const auto path = dir.path() / "snapshot.ddp";
+  SnapshotDirectory elsewhere(real_files(), dir.path() / "archive", 1);
+  REQUIRE(write(elsewhere, 1));
+  std::filesystem::create_directory(path);
+  std::filesystem::create_symlink(dir.path() / "archive" / "00000001", path / "00000001");
+  SnapshotDirectory directory(real_files(), path, 1);
+  CHECK(scan(real_files(), path).numbers == Numbers{1});  // it may be trained on from
+  REQUIRE(write(directory, 2));
+  REQUIRE(directory.prune());
+  CHECK(std::filesystem::is_symlink(path / "00000001"));
 }
 
 TEST_CASE("a damaged snapshot does not count as one of those that are kept", "[snapshot]") {
@@ -405,6 +437,11 @@ TEST_CASE("the machine's own files behave as the simulated ones", "[snapshot]") 
   CHECK_FALSE(*files->make_directory(path));
   CHECK_FALSE(files->make_directory(top / "none" / "below"));
   CHECK_FALSE(files->rename(path / "00000003", path / "00000004"));
+  REQUIRE(files->make_directory(path / "00000005"));
+  CHECK(files->rename(path / "00000003", path / "00000005").error().sentence() ==
+        (path / "00000005").string() + ": is in the place of a snapshot, and none of this job; " +
+            "move it away");
+  REQUIRE(files->remove_all(path / "00000005"));
   CHECK(files->remove_all(path / "00000009"));
   CHECK_FALSE(files->read(path, 100));
   CHECK_FALSE(files->read(path / "00000003" / kStateFile, 3));

@@ -64,6 +64,8 @@ TEST_CASE("ddpctl's words are read, the choice of an agent before or behind the 
 TEST_CASE("an empty word, as of a variable that is not set, is no choice", "[launcher]") {
   CHECK(std::get<Error>(parse({"drain", ""})).what == "NODE is given an empty text");
   CHECK(std::get<Error>(parse({"--pid", "", "stop"})).what == "--pid is given an empty text");
+  CHECK(std::get<Error>(parse({"--job=", "status"})).what == "--job is given an empty text");
+  CHECK(std::get<Error>(parse({"top", "-n="})).what == "-n is given an empty text");
   CHECK(std::holds_alternative<Error>(parse({"stop", "--job", ""})));
   CHECK(std::holds_alternative<Error>(parse({"logs", "--rank", ""})));
   CHECK(std::holds_alternative<Error>(parse({"stacks", "--rank="})));
