@@ -28,9 +28,9 @@ Result<std::shared_ptr<const JobToken>> job_token(
     const std::string where = origin(options, "job-token-file") + " " + in_quotes(path);
     const auto text = path.empty() ? std::nullopt : read_file(path);
     if (!text) {
-      return Error{is_directory(path) ? "it is a directory, and no file with the job's token"
-                                      : "there is no file that can be read for the job's token",
-                   where, "name a file that has the token, the same on all nodes"};
+      return Error{
+          "no job's token can be read there" + (path.empty() ? "" : ": " + why_no_text(path)),
+          where, "name a file that has the token, the same on all nodes"};
     }
     return shared(JobToken::from(*text, where));
   }

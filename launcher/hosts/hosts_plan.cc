@@ -16,6 +16,7 @@
 #include "launcher/scheduler/told.h"
 #include "rendezvous/base/check.h"
 #include "rendezvous/base/endpoint.h"
+#include "rendezvous/base/file_text.h"
 
 namespace ddprun {
 namespace {
@@ -81,8 +82,9 @@ class Planner {
     if (options_.hosts.empty()) {
       text = host_.read_file(options_.hostfile);
       if (!text) {
-        return Error{in_quotes(options_.hostfile) + " cannot be read", at("hostfile"),
-                     "name a file with one host a line"};
+        return Error{
+            in_quotes(options_.hostfile) + " cannot be read: " + why_no_text(options_.hostfile),
+            at("hostfile"), "name a file with one host a line"};
       }
     }
     const auto read =

@@ -6,8 +6,10 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstddef>
 #include <string_view>
+#include <system_error>
 
 #include "rendezvous/base/fd.h"
 
@@ -72,9 +74,19 @@ std::optional<std::string> read_named_file(const std::string& path) {
   return S_ISREG(status.st_mode) ? content(file, kBytesMax) : std::nullopt;
 }
 
-bool is_directory(const std::string& path) {
+std::string why_no_text(const std::string& path) {
+  const Fd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   struct stat status {};
-  return ::stat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode);
+  if (!file || ::fstat(file.get(), &status) != 0) {
+    return std::generic_category().message(errno);
+  }
+  return S_ISDIR(status.st_mode) ? "it is a directory"
+         : S_ISREG(status.st_mode)
+             ? (static_cast<std::size_t>(status.st_size) > kBytesMax ? "it has more than 64 MiB"
+                                                                     : "reading it failed")
+         : S_ISFIFO(status.st_mode) && is_shells_pipe(path)
+             ? "who writes into this pipe says nothing for ten seconds, or more than 64 MiB"
+             : "it is no regular file";
 }
 
 }  // namespace ddprun

@@ -15,7 +15,7 @@ std::optional<std::string> read_file(const std::string& path);
 /// nothing for ten seconds (then none): /dev/fd/63, /dev/stdin.
 std::optional<std::string> read_named_file(const std::string& path);
 
-/// Why no text was read, for who tells people.
-bool is_directory(const std::string& path);
+/// Why read_named_file() gave none, as far as can be seen now: "it is a directory".
+std::string why_no_text(const std::string& path);
 
 }  // namespace ddprun

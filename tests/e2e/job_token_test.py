@@ -247,9 +247,9 @@ class Job(EndpointJob):
         for name, why in (("short", "the job's token has 15 bytes, and needs 16 to 4096"),
                           ("empty", "the job's token is empty"),
                           ("long", "the job's token has 4097 bytes, and needs 16 to 4096"),
-                          ("directory", "it is a directory, and no file with the job's token"),
-                          ("absent", "there is no file that can be read for the job's token"),
-                          ("pipe", "there is no file that can be read for the job's token")):
+                          ("directory", "no job's token can be read there: it is a directory"),
+                          ("absent", "no job's token can be read there: No such file or directory"),
+                          ("pipe", "no job's token can be read there: it is no regular file")):
             agent = self.start(token=name)
             self.assertEqual(agent.wait(), 1)
             self.assertRegex(agent.err, f"^ddprun: --job-token-file '{self.folder}/{name}': {why}; [^\n]*\n$")

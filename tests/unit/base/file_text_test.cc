@@ -18,9 +18,9 @@ TEST_CASE("Of files that are named, /dev/null is empty, and what never ends is n
   CHECK_FALSE(read_named_file("/dev/zero"));
   CHECK_FALSE(read_named_file("/"));
   CHECK_FALSE(read_named_file("/absent"));
-  CHECK(is_directory("/"));
-  CHECK_FALSE(is_directory("/dev/null"));
-  CHECK_FALSE(is_directory("/absent"));
+  CHECK(why_no_text("/") == "it is a directory");
+  CHECK(why_no_text("/dev/zero") == "it is no regular file");
+  CHECK(why_no_text("/absent") == "No such file or directory");
 }
 
 TEST_CASE("A pipe that the shell made is read to its end, and a named one is not waited for") {
@@ -36,6 +36,7 @@ TEST_CASE("A pipe that the shell made is read to its end, and a named one is not
   const std::string fifo = (folder.path() / "fifo").string();
   REQUIRE(::mkfifo(fifo.c_str(), 0600) == 0);
   CHECK_FALSE(read_named_file(fifo));
+  CHECK(why_no_text(fifo) == "it is no regular file");
 }
 
 TEST_CASE("A want of descriptors has an advice of its own, whatever is opened") {
