@@ -64,6 +64,7 @@ TEST_CASE("a bad command line ends in one sentence and torchrun's exit code", "[
       {{""}, 1, "the name of the program is empty"},
       {{"--witness", "--rdzv-endpoint", "h", "true"}, 1, "--witness: a witness runs no workers"},
       {{"-m", "--no-python", "true"}, 1, "--module"},
+      {{"--hostfile", "/", "true"}, 1, "--hostfile: '/' cannot be read: it is a directory"},
       {{"--rdzv-endpoint", "h", "--rdzv-id", "a\nb\x1b[2J", "true"}, 1, "'a?b?[2J' cannot name"},
   };
   for (const Row& row : rows) {
