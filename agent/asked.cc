@@ -100,7 +100,7 @@ Wish Asked::wish() const {
 /// that SIGTERM simply ends. Where none runs, nothing is lost that the other nodes save.
 Verdict Asked::verdict_at_once() const {
   const bool requeues = requeues_ || (order_ && wish_of(order_->signal).requeues);
-  const bool goes_on = is_of_job() && !ends() && (requeues || !interrupts_);
+  const bool goes_on = !ends() && (is_last_ || (is_of_job() && (requeues || !interrupts_)));
   return goes_on ? Verdict::preempted : Verdict::stopped;
 }
 
@@ -109,6 +109,7 @@ Verdict Asked::verdict_at_once() const {
 void Asked::ordered(StopHow how, int signal, const std::string& reason) {
   const bool preempts = how == StopHow::preempt && !wish_of(signal).stops_workers;
   const bool ends = how == StopHow::now && signal != 0;
+  is_last_ = how == StopHow::preempt && signal == SIGUSR2;
   if (preempts || ends) {
     order_ = Order{signal, reason, ends};
   }

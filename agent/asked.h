@@ -49,7 +49,10 @@ class Asked {
   /// An order to stop was for the end of the job.
   [[nodiscard]] bool is_ordered_to_end() const { return order_.has_value(); }
   /// It ordered a new attempt: an end that it ordered before came to nothing.
-  void assigned() { order_.reset(); }
+  void assigned() {
+    order_.reset();
+    is_last_ = false;
+  }
 
   /// There is a coordinator to ask.
   void followed() { lost_at_.reset(); }
@@ -91,6 +94,7 @@ class Asked {
   bool interrupts_ = false;
   std::optional<int> leave_by_;
   std::optional<Order> order_;
+  bool is_last_ = false;     ///< no node goes on: the order to leave became one for the job
   bool took_over_ = false;   ///< the wish is that of order_, or notice_
   bool goes_alone_ = false;  ///< a notice asked this node to leave, and no warning came since
   std::string notice_;       ///< what the job is to end for; empty: it is no notice

@@ -83,7 +83,8 @@ constexpr OptionRow kNodeRows[] = {
      .field = &O::duplicate_stdout_filters,
      .value_name = "TEXT,...",
      .group = G::output,
-     .help = "Teed stdout lines that contain one of these texts also go to filtered_stdout.log of "
+     .help = "Teed stdout lines on the console that contain one of these texts also go to "
+             "filtered_stdout.log of "
              "the attempt; ,, is a comma in a text."},
     {.name = "duplicate-stderr-filters",
      .field = &O::duplicate_stderr_filters,

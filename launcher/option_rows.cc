@@ -182,8 +182,9 @@ constexpr OptionRow kJobRows[] = {
      .group = G::rendezvous,
      .ours = true,
      .must_name = true,
-     .help = "What may differ between nodes: ddprun, program, python, torch, driver, cuda, nccl, "
-             "gpu, or variables; NCCL_IB_* means all with that prefix."},
+     .help = "What may differ between nodes: ddprun, program, arguments, python, torch, driver, "
+             "cuda, nccl, gpu, options such as --on, or variables; NCCL_IB_* means all with that "
+             "prefix."},
     {.name = "no-scheduler",
      .field = &O::no_scheduler,
      .group = G::rendezvous,

@@ -47,7 +47,19 @@ void Context::Impl::fail() {
   });
 }
 
+std::atomic<pid_t> process_with_peers{0};
+
 Context::Impl::~Impl() {
+  if (is_forked()) {
+    // Its threads do not run here, and what it says goodbye by is the parent's connection.
+    static_cast<void>(lifeline.release());
+    static_cast<void>(group.release());
+    static_cast<void>(stacks.release());
+    if (late_report.joinable()) {
+      late_report.detach();
+    }
+    return;
+  }
   progress.enter(Phase::ended);
   late_report = {};  // joins it
   if (lifeline) {
@@ -61,6 +73,9 @@ Context::Impl::~Impl() {
     }
   }
   group.reset();  // before the lifeline, which it watches
+  if (is_counted) {
+    process_with_peers = 0;
+  }
 }
 
 Context::Context(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -70,7 +85,7 @@ Context& Context::operator=(Context&&) noexcept = default;
 /// A peer that sees this rank gone may end before this rank has said why. Its agent would then stop
 /// this worker, and the cause would be lost: so the connections stay until the record is written.
 Context::~Context() {
-  if (!impl_ || !impl_->ends_by_exception() || !is_recording()) {
+  if (!impl_ || impl_->is_forked() || !impl_->ends_by_exception() || !is_recording()) {
     return;
   }
   try {

@@ -1,5 +1,8 @@
 #include <fmt/core.h>
 
+#include <unistd.h>
+
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -25,6 +28,9 @@ std::optional<std::string> process_environment(const char* name) {
   const char* value = std::getenv(name);
   return value != nullptr ? std::optional<std::string>(value) : std::nullopt;
 }
+
+/// Longer ones come to the same: what computes with them would have no room for them.
+constexpr milliseconds kTimeoutMax = std::chrono::hours(24 * 365 * 10);
 
 /// Connects every rank with every other. A rank that dies meanwhile ends the wait at once.
 std::unique_ptr<ProcessGroup> connect_gloo(const World& world, PeerMonitor& lifeline,
@@ -113,8 +119,11 @@ int agree_on_gpu(const World& world, ProcessGroup& group, Backend wanted) {
 
 }  // namespace
 
-Context init(const InitOptions& options) {
+Context init(const InitOptions& wanted) {
   let_go_of_kept();
+  InitOptions options = wanted;
+  options.timeout = std::min(options.timeout, kTimeoutMax);
+  options.connect_timeout = std::min(options.connect_timeout, kTimeoutMax);
   const auto world = read_world(process_environment);
   if (!world) {
     throw StartError(world.error().sentence());
@@ -138,6 +147,11 @@ Context init(const InitOptions& options) {
   if (world->meeting == World::Meeting::alone) {
     impl->group = make_alone_process_group();
   } else {
+    if (process_with_peers.exchange(::getpid()) == ::getpid()) {
+      throw InvalidArgument(
+          "init() was called while the Context of an earlier call lives; a process has one");
+    }
+    impl->is_counted = true;
     // The lifeline first: it names a rank that never comes, which Gloo cannot.
     impl->lifeline = meet(*world, options.connect_timeout);
     impl->group = connect_gloo(*world, *impl->lifeline, options);

@@ -135,7 +135,10 @@ Tensor Tensor::from_host(const void* values, std::size_t count, DType dtype, Sha
                          Device device) {
   Tensor tensor = empty(std::move(shape), dtype, device);
   // Before a byte is read: `values` has no more than `count` of them.
-  tensor.require_size(count);
+  if (count != tensor.size()) {
+    throw InvalidArgument(fmt::format("a tensor of the shape {} was given {} values",
+                                      to_text(tensor.shape()), count));
+  }
   tensor.copy_from_host(values);
   return tensor;
 }

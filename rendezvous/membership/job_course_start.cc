@@ -41,6 +41,12 @@ void JobCourse::try_start() {
       return;
     }
   }
+  // All have left in order, some of them while the attempt was stopped for others.
+  const JobNode* const host = nodes_.host_that_left();
+  if (host != nullptr && nodes_.any_leaves() && nodes_.workers_here() == 0 && attempt_.number()) {
+    preempt(last_left(host->host_name, *host->left_by));
+    return;
+  }
   // Once the job has run it misses a node that it had: a stray command, or a replacement that is
   // started wrongly, does not end it. And while those that voted for this coordinator are on their
   // way, nobody knows who else may come.

@@ -13,4 +13,10 @@ struct JobEnding {
   int stop_signal = 0;  ///< that an agent was sent; 0: the end has another reason
 };
 
+/// The job of the last node that was asked to leave: it goes on another time.
+inline JobEnding last_left(const std::string& host_name, int signal) {
+  return {Verdict::preempted, "node " + host_name + " was asked to leave, and no other was here",
+          signal};
+}
+
 }  // namespace ddprun

@@ -170,6 +170,13 @@ bool JobNodes::host_is_alone() const {
   return nodes_.size() == 1 && nodes_.begin()->second.hosts_coordinator;
 }
 
+const JobNode* JobNodes::host_that_left() const {
+  const auto host = std::find_if(nodes_.begin(), nodes_.end(), [](const auto& one) {
+    return one.second.hosts_coordinator && one.second.left_by;
+  });
+  return host == nodes_.end() ? nullptr : &host->second;
+}
+
 std::optional<NodeId> JobNodes::holder_of(std::optional<int> node_rank) const {
   if (!node_rank) {
     return std::nullopt;

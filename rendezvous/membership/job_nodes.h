@@ -39,10 +39,11 @@ struct JobNode {
   std::optional<int> node_rank;
   std::optional<int> order_hint;
   bool hosts_coordinator = false;
-  bool asked = false;     ///< its agent was asked to stop, and said so
-  bool witness = false;   ///< runs no workers; set by JobNodes
-  bool leaving = false;   ///< asked to leave in order: in no other world; set by JobNodes
-  bool released = false;  ///< and told that it may
+  bool asked = false;          ///< its agent was asked to stop, and said so
+  bool witness = false;        ///< runs no workers; set by JobNodes
+  bool leaving = false;        ///< asked to leave in order: in no other world; set by JobNodes
+  std::optional<int> left_by;  ///< of the coordinator's node: the signal that asked it to leave
+  bool released = false;       ///< and told that it may
   NodePhase phase = NodePhase::idle;
   bool started = false;            ///< has spawned its workers of this attempt
   bool stepped = false;            ///< has told its first step in this attempt
@@ -91,6 +92,8 @@ class JobNodes {
   [[nodiscard]] bool any_leaves() const { return leaving_ > 0; }
   /// The coordinator's own node is the only one.
   [[nodiscard]] bool host_is_alone() const;
+  /// The coordinator's node, if it was asked to leave and stays for the others.
+  [[nodiscard]] const JobNode* host_that_left() const;
 
   /// The node with this --node-rank.
   [[nodiscard]] std::optional<NodeId> holder_of(std::optional<int> node_rank) const;

@@ -70,13 +70,16 @@ void Membership::let_go(NodeId id, JobNode& node, int signal) {
   const JobState state = course_.state();
   // A successor that has handed out nothing yet was asked before, and others are on their way.
   const bool comes_after = options_.inheritance && !attempt_.number();
-  const bool is_last = state == JobState::gathering ? nodes_.host_is_alone() && !comes_after
-                                                    : !node.witness && nodes_.workers_here() == 1;
+  const bool others_can_run = nodes_.workers_here() > (node.witness ? 0 : 1);
+  const bool host_goes = node.hosts_coordinator || nodes_.host_that_left() != nullptr;
+  const bool is_last = state == JobState::gathering ? !others_can_run && host_goes && !comes_after
+                                                    : !node.witness && !others_can_run;
   if (is_last) {
-    course_.preempt({Verdict::preempted,
-                     "node " + node.host_name + " was asked to leave, and no other was here",
-                     signal});
+    course_.preempt(last_left(node.host_name, signal));
     return;
+  }
+  if (node.hosts_coordinator) {
+    node.left_by = signal;
   }
   if (node.witness && node.hosts_coordinator) {
     tell_turn(id,

@@ -19,6 +19,7 @@ namespace {
 struct Header {
   std::uint64_t sequence;
   std::uint64_t bytes;
+  std::uint64_t fingerprint;
 };
 
 /// What is left of header and bytes after the first `done`, for one system call.
@@ -63,9 +64,8 @@ void wait_for(int fd, short events, int peer, HubChannel::Deadline deadline) {
 
 }  // namespace
 
-void HubChannel::send(int to, std::uint64_t sequence, const void* data, std::size_t bytes,
-                      Deadline deadline) {
-  Header header{sequence, bytes};
+void HubChannel::send(int to, Call call, const void* data, std::size_t bytes, Deadline deadline) {
+  Header header{call.sequence, bytes, call.fingerprint};
   for (std::size_t done = 0; done < sizeof(header) + bytes;) {
     // iovec has no const; sendmsg(2) only reads.
     Rest rest(header, const_cast<void*>(data), bytes, done);
@@ -81,8 +81,7 @@ void HubChannel::send(int to, std::uint64_t sequence, const void* data, std::siz
 }
 
 /// Bytes go straight into the tensor; a call that throws leaves it undefined, and the group ends.
-void HubChannel::recv(int from, std::uint64_t sequence, void* data, std::size_t bytes,
-                      Deadline deadline) {
+void HubChannel::recv(int from, Call call, void* data, std::size_t bytes, Deadline deadline) {
   Header header{};
   for (std::size_t done = 0; done < sizeof(header) + bytes;) {
     Rest rest(header, data, bytes, done);
@@ -93,9 +92,17 @@ void HubChannel::recv(int from, std::uint64_t sequence, void* data, std::size_t 
       wait_for(link(from), POLLIN, from, deadline);
     }
     // A rank that runs another operation is found out by the header, not by wrong numbers.
-    if (done >= sizeof(header) && (header.sequence != sequence || header.bytes != bytes)) {
-      throw std::runtime_error(fmt::format("rank {} runs operation #{} with {} bytes", from,
-                                           header.sequence, header.bytes));
+    if (done < sizeof(header)) {
+      continue;
+    }
+    if (header.sequence != call.sequence) {
+      throw OtherOperation(fmt::format("rank {} runs operation #{}, this rank #{}", from,
+                                       header.sequence, call.sequence));
+    }
+    if (header.fingerprint != call.fingerprint || header.bytes != bytes) {
+      throw OtherOperation(fmt::format(
+          "rank {} runs another operation #{}, or the same with a tensor of another size or type",
+          from, header.sequence));
     }
   }
 }

@@ -7,25 +7,38 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <stdexcept>
 #include <vector>
 
 #include "rendezvous/base/fd.h"
 
 namespace ddp {
 
+/// Another rank is in another operation than this one.
+class OtherOperation : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
 /// One thread at a time sends and receives; any thread may abort. Throws std::runtime_error when a
-/// connection is gone, when the deadline passes ("Timed out ..."), and when the other end runs
-/// another operation.
+/// connection is gone, when the deadline passes ("Timed out ..."), and OtherOperation when the
+/// other end gives another call or size.
 class HubChannel {
  public:
   using Deadline = std::chrono::steady_clock::time_point;
+  /// What is called, as both ends have to give it.
+  struct Call {
+    std::uint64_t sequence = 0;
+    std::uint16_t fingerprint = 0;
+    friend bool operator==(const Call&, const Call&) = default;
+  };
 
   /// `links` are indexed by rank, as PeerMonitor hands them out.
   explicit HubChannel(std::vector<ddprun::Fd> links) : links_(std::move(links)) {}
 
-  /// Both ends give the same `sequence` and size.
-  void send(int to, std::uint64_t sequence, const void* data, std::size_t bytes, Deadline deadline);
-  void recv(int from, std::uint64_t sequence, void* data, std::size_t bytes, Deadline deadline);
+  /// Both ends give the same call and size.
+  void send(int to, Call call, const void* data, std::size_t bytes, Deadline deadline);
+  void recv(int from, Call call, void* data, std::size_t bytes, Deadline deadline);
 
   // For two streams that go both ways at once. Bytes follow each other as they were given.
 

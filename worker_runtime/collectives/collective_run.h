@@ -46,10 +46,14 @@ struct CollectiveRun {
   /// Unique between two ranks: messages use other prefixes, and every collective its sequence.
   /// Steps are below 2^16.
   [[nodiscard]] std::uint64_t slot(std::size_t step = 0) const {
-    // The sequence wraps after 2^32 collectives, when those of the old numbers are long over.
+    // The sequence wraps after 2^24 collectives, when those of the old numbers are long over.
     constexpr std::uint64_t kCollectivePrefix = std::uint64_t{0x41} << 56;
-    return kCollectivePrefix | (operation.sequence & 0xffffffffU) << 16 |
-           static_cast<std::uint16_t>(step);
+    return kCollectivePrefix | std::uint64_t{fingerprint(operation)} << 40 |
+           (operation.sequence & 0xffffffU) << 16 | static_cast<std::uint16_t>(step);
+  }
+  /// What both ends of the star give.
+  [[nodiscard]] HubChannel::Call call() const {
+    return {operation.sequence, fingerprint(operation)};
   }
   [[nodiscard]] Transfer transfer(const Tensor& tensor) const {
     return Transfer(board, context, tensor.raw(), tensor.size_bytes());

@@ -45,22 +45,22 @@ void exchange_all(const Run& run, const Tensor& own, const Tensor& all) {
 void star_all_reduce(const Run& run) {
   const Tensor& tensor = run.operation.output;
   const std::size_t bytes = tensor.size_bytes();
-  const std::uint64_t sequence = run.operation.sequence;
+  const HubChannel::Call call = run.call();
   if (run.rank() != 0) {
-    run.star.send(0, sequence, tensor.raw(), bytes, run.deadline);
-    run.star.recv(0, sequence, tensor.raw(), bytes, run.deadline);
+    run.star.send(0, call, tensor.raw(), bytes, run.deadline);
+    run.star.recv(0, call, tensor.raw(), bytes, run.deadline);
     return;
   }
   std::byte* memory = run.scratch.at_least(bytes * static_cast<std::size_t>(run.size() - 1));
   std::vector<const void*> parts = {tensor.raw()};
   for (int rank = 1; rank < run.size(); ++rank, memory += bytes) {
     // In the order of ranks, not of arrival: the bits of a floating-point sum depend on it.
-    run.star.recv(rank, sequence, memory, bytes, run.deadline);
+    run.star.recv(rank, call, memory, bytes, run.deadline);
     parts.push_back(memory);
   }
   reduce_parts(tensor.dtype(), run.operation.op, tensor.raw(), parts, tensor.size());
   for (int rank = 1; rank < run.size(); ++rank) {
-    run.star.send(rank, sequence, tensor.raw(), bytes, run.deadline);
+    run.star.send(rank, call, tensor.raw(), bytes, run.deadline);
   }
 }
 
@@ -126,17 +126,17 @@ void reduce_scatter(const Run& run) {
 
 /// Rank 0 hears from everybody, then everybody from rank 0.
 void barrier(const Run& run) {
-  const std::uint64_t sequence = run.operation.sequence;
+  const HubChannel::Call call = run.call();
   if (run.rank() != 0) {
-    run.star.send(0, sequence, nullptr, 0, run.deadline);
-    run.star.recv(0, sequence, nullptr, 0, run.deadline);
+    run.star.send(0, call, nullptr, 0, run.deadline);
+    run.star.recv(0, call, nullptr, 0, run.deadline);
     return;
   }
   for (int rank = 1; rank < run.size(); ++rank) {
-    run.star.recv(rank, sequence, nullptr, 0, run.deadline);
+    run.star.recv(rank, call, nullptr, 0, run.deadline);
   }
   for (int rank = 1; rank < run.size(); ++rank) {
-    run.star.send(rank, sequence, nullptr, 0, run.deadline);
+    run.star.send(rank, call, nullptr, 0, run.deadline);
   }
 }
 

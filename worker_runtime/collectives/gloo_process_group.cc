@@ -57,6 +57,11 @@ class Shared {
     if (known) {
       return known;
     }
+    if (dynamic_cast<const OtherOperation*>(&error) != nullptr) {
+      end(Ending::Kind::lost,
+          {-1, fmt::format("on rank {}: {} failed: {}", rank, to_text(operation), error.what())});
+      return differs(operation, error.what());
+    }
     std::optional<PeerLoss> loss = watch_->loss(kNamePatience);
     if (!loss && is_gloo_timeout(error)) {
       end(Ending::Kind::timeout,
@@ -220,7 +225,8 @@ class Message : public Work::State {
     }
     // Gloo's collectives use prefixes 1 to 8 in the top byte.
     constexpr std::uint64_t kMessagePrefix = std::uint64_t{0x40} << 56;
-    const std::uint64_t slot = kMessagePrefix | static_cast<std::uint32_t>(operation_.tag);
+    const std::uint64_t slot = kMessagePrefix | std::uint64_t{fingerprint(operation_)} << 32 |
+                               static_cast<std::uint32_t>(operation_.tag);
     try {
       transfer_ =
           std::make_unique<Transfer>(shared_->board, context, tensor.raw(), tensor.size_bytes());

@@ -34,6 +34,11 @@ struct Operation {
   [[nodiscard]] bool is_message() const { return kind == Kind::send || kind == Kind::recv; }
 };
 
+/// Two ranks have different ones, all but one time in 65,536, where they issue different operations
+/// or give tensors of another size or type: as a part of what their messages are matched by, it
+/// leaves such ranks unmatched.
+std::uint16_t fingerprint(const Operation& operation);
+
 // Exported for the GPU library, which is a backend too.
 
 /// "all_reduce", ...
@@ -45,6 +50,7 @@ DDP_EXPORT std::string to_text(const Operation& operation);
 DDP_EXPORT std::exception_ptr peer_lost(const Operation& operation, const PeerLoss& loss);
 DDP_EXPORT std::exception_ptr timed_out(const Operation& operation,
                                         std::chrono::milliseconds timeout);
+DDP_EXPORT std::exception_ptr differs(const Operation& operation, const std::string& what);
 DDP_EXPORT std::exception_ptr aborted(const Operation& operation, const std::string& reason);
 
 }  // namespace ddp

@@ -37,7 +37,8 @@ enum class Backend : std::uint8_t {
 
 struct InitOptions {
   Backend backend = Backend::automatic;
-  /// Longest that one operation may take before it throws Timeout. Five minutes: long enough for a
+  /// Longest that one operation may take before it throws Timeout; a second later at most, since it
+  /// is asked first whether a rank was lost. Ten years at most. Five minutes: long enough for a
   /// rank that writes a large snapshot while the others wait, short enough to end a hung job.
   std::chrono::milliseconds timeout = std::chrono::minutes(5);
   /// Longest that init waits for the store and for every other rank to arrive.
@@ -126,7 +127,9 @@ class DDP_EXPORT Context {
 /// Reads the environment, finds the other ranks and connects to all of them. The environment is
 /// torchrun's (RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR, MASTER_PORT), else Open MPI's
 /// (OMPI_COMM_WORLD_*), else this process is a world of one. Throws StartError, DeviceError,
-/// PeerLost (a rank died while connecting). Call it once per process, from the main thread.
+/// PeerLost (a rank died while connecting), InvalidArgument while an earlier Context with peers
+/// lives. Call it from the main thread. A child that is forked afterwards has no part in the world:
+/// it may end or call exec(3), and must not use the Context.
 DDP_EXPORT Context init(const InitOptions& options = {});
 
 /// Calls `f` on rank 0 while the others wait, then on all others at once; every rank returns only

@@ -68,8 +68,9 @@ class DDP_EXPORT DistributedDataParallel {
 
   /// Starts a step with this rank's number of samples, which may be 0. Zeroes the gradients, unless
   /// steps under no_sync() came before: then backward goes on adding to them, and the counts add
-  /// up. `leave`: this rank wishes that all leave after this step (preemption.h); the wish travels
-  /// with the gradients and costs no communication of its own.
+  /// up: of R ranks each to 2^32 / R at most. `leave`: this rank wishes that all leave after this
+  /// step (preemption.h); the wish travels with the gradients and costs no communication of its
+  /// own.
   void begin(std::int64_t sample_count, bool leave = false);
   /// The gradient of parameter `index` (its place in the vector) is complete. Any order; buckets
   /// leave in the same order on every rank all the same. Throws InvalidArgument when told twice.
@@ -96,6 +97,7 @@ class DDP_EXPORT DistributedDataParallel {
     friend class DistributedDataParallel;
     explicit NoSync(bool& flag);
     bool* flag_;
+    bool before_;
   };
   [[nodiscard]] NoSync no_sync();
 

@@ -57,7 +57,8 @@ class DDP_EXPORT DeviceError : public Error {
 };
 
 /// An operation between ranks failed. From then on the group is dead: every later operation on it
-/// throws the same error at once.
+/// throws an OperationError at once, with the reason. Of this very type: another rank issued a
+/// different operation, or gave a tensor of another size or type.
 class DDP_EXPORT OperationError : public Error {
  public:
   OperationError(const std::string& what, std::string operation, std::uint64_t sequence,
@@ -66,7 +67,8 @@ class DDP_EXPORT OperationError : public Error {
 
   /// "all_reduce", "broadcast", ...
   [[nodiscard]] const std::string& operation() const { return operation_; }
-  /// Number of the operation in its group, from 1, in order of issue. The same on every rank for
+  /// Number of the operation in its group, in order of issue, counted from 1; the first ones are
+  /// init()'s own. The same on every rank for
   /// collectives as long as all ranks issue the same ones; send and recv have a count of their own.
   [[nodiscard]] std::uint64_t sequence() const { return sequence_; }
   /// The rank that failed or was waited for, where known.
@@ -78,8 +80,9 @@ class DDP_EXPORT OperationError : public Error {
   std::optional<int> peer_;
 };
 
-/// Another rank is gone: its process ended or its connection broke. This worker is a victim, not
-/// the cause; ddp::record() says so in the error file.
+/// Another rank is gone, or has given the group up: its process ended, its connection broke, or an
+/// operation failed there (a timeout, say, of which each rank but the first learns so). This worker
+/// is a victim, not the cause; ddp::record() says so in the error file.
 class DDP_EXPORT PeerLost : public OperationError {
  public:
   using OperationError::OperationError;

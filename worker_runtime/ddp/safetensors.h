@@ -28,7 +28,8 @@ struct SafetensorsEntry {
 };
 
 /// The first part of a file; the tensors' bytes follow it in the order given, without gaps. Its
-/// length is a multiple of 8, so the data is aligned.
+/// length is a multiple of 8, so the data is aligned. Throws InvalidArgument where two have one
+/// name.
 DDP_EXPORT std::string write_safetensors_header(std::span<const SafetensorsEntry> entries);
 /// All tensors of a whole file, in file order. Throws Error, without the file's name: a length
 /// beyond the file, JSON that is none, a type that the format does not have, gaps, overlaps, bytes

@@ -38,7 +38,9 @@ struct NamedTensor {
   Tensor tensor;
 };
 
-/// All of a training state that is not a tensor.
+/// All of a training state that is not a tensor. Its texts and names are UTF-8, and as JSON it
+/// takes at most 16 MiB; what is larger belongs into a tensor. save() throws InvalidArgument
+/// otherwise.
 struct SnapshotState {
   /// Name of the model; load() refuses a snapshot of another one.
   std::string model;
@@ -53,7 +55,7 @@ struct SnapshotState {
   /// Scalars of the optimizer, losses and the like. Restored bit for bit, infinities too; of a NaN
   /// only that it is one.
   std::map<std::string, double> scalars = {};
-  /// Anything else, such as settings that a resumed run should compare. UTF-8.
+  /// Anything else, such as settings that a resumed run should compare.
   std::map<std::string, std::string> notes = {};
 
   friend bool operator==(const SnapshotState&, const SnapshotState&) = default;

@@ -88,7 +88,8 @@ class DDP_EXPORT Tensor {
   Tensor();
 
   /// Memory that is not initialised. An empty shape {} is a scalar of one element. Throws
-  /// InvalidArgument on a negative size, DeviceError when the device is not there or is full.
+  /// InvalidArgument on a negative size, DeviceError when the GPU is not there or is full,
+  /// std::bad_alloc without memory on the CPU.
   static Tensor empty(Shape shape, DType dtype = DType::f32, Device device = {});
   static Tensor zeros(Shape shape, DType dtype = DType::f32, Device device = {});
   /// Copies the values; their number must be that of the shape. One dimension without a shape.

@@ -223,7 +223,7 @@ class RealFiles : public FileLayer {
         return Unread{{"is a link to what is not there", at.string(), ""}};
       }
       if ((problem != ENOENT && problem != ENOTDIR) || !at.has_relative_path()) {
-        const bool for_good = problem == ENAMETOOLONG || fault_of(problem) != Fault::unreadable;
+        const bool for_good = fault_of(problem) != Fault::unreadable;
         return for_good ? std::optional(unusable(problem, at)) : std::nullopt;
       }
       at = at.parent_path();
@@ -294,6 +294,7 @@ Fault fault_of(int errno_value) {
     case ENOTDIR:
     case ELOOP:
     case ENXIO:  // a socket has its name
+    case ENAMETOOLONG:
       return Fault::damaged;
     case EACCES:
     case EPERM:

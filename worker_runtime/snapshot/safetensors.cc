@@ -7,6 +7,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 #include <string_view>
 #include <utility>
 
@@ -99,8 +100,12 @@ void check_cover(std::vector<SafetensorsEntry>& entries, std::size_t data_first,
 std::string write_safetensors_header(std::span<const SafetensorsEntry> entries) {
   // "pt" is what the Transformers library asks for before it loads a file.
   OrderedJson header = {{"__metadata__", {{"format", "pt"}}}};
+  std::set<std::string_view> names;
   std::size_t offset = 0;
   for (const auto& entry : entries) {
+    if (!names.insert(entry.name).second) {
+      throw InvalidArgument("safetensors: tensor name '" + entry.name + "' is given twice");
+    }
     // Without gaps and in the order given, as check_cover() demands.
     const std::size_t end = offset + entry.byte_count;
     header[entry.name] = {

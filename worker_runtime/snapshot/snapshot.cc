@@ -5,7 +5,7 @@
 #include <cstdio>
 #include <exception>
 #include <future>
-#include <set>
+#include <unordered_map>
 #include <utility>
 
 #include "ddp/snapshot.h"
@@ -23,14 +23,11 @@ void say_on_stderr(std::string_view line) {
   std::fprintf(stderr, "%.*s\n", static_cast<int>(line.size()), line.data());
 }
 
-/// Names are keys of a JSON object in the file, where __metadata__ is the format's own.
-void check_names(std::span<const NamedTensor> tensors) {
-  std::set<std::string_view> names;
-  for (const auto& [name, tensor] : tensors) {
-    if (name.empty() || name == "__metadata__" || !names.insert(name).second) {
-      throw InvalidArgument("snapshot: tensor name '" + name +
-                            "' is empty, reserved or given twice");
-    }
+/// What load() could not read must not be saved either: good snapshots would go for it.
+template <class Part>
+void require_storable(const Part& part) {
+  if (const std::string why_not = why_not_storable(part); !why_not.empty()) {
+    throw InvalidArgument("snapshot: " + why_not);
   }
 }
 
@@ -210,8 +207,10 @@ struct Snapshot::Impl {
 
   /// Takes a number, on every rank alike, so that the disks of all nodes agree on numbers; nullopt
   /// where another rank writes.
-  std::optional<std::uint64_t> next_save(std::span<const NamedTensor> tensors) {
-    check_names(tensors);
+  std::optional<std::uint64_t> next_save(const SnapshotState& state,
+                                         std::span<const NamedTensor> tensors) {
+    require_storable(state);
+    require_storable(tensors);
     if (options.read_only) {
       throw InvalidArgument("snapshot: " + options.path.string() + " was opened with read_only");
     }
@@ -299,6 +298,9 @@ Snapshot::Snapshot(const Context& context, SnapshotOptions options) {
   if (options.keep < 1) {
     throw InvalidArgument(fmt::format("snapshot: keep is {}, at least 1 is needed", options.keep));
   }
+  if (options.path.empty()) {
+    throw InvalidArgument("snapshot: the path is empty");
+  }
   impl_ = std::make_unique<Impl>(context, std::move(options));
   if (!impl_->options.read_only) {
     // Where it cannot be made, saving will say so each time; there may still be others' to load.
@@ -315,7 +317,7 @@ Snapshot& Snapshot::operator=(Snapshot&&) noexcept = default;
 
 std::optional<SnapshotState> Snapshot::load(std::string_view model,
                                             std::span<const NamedTensor> tensors) {
-  check_names(tensors);
+  require_storable(tensors);
   impl_->settle();
   const InPhase loading(impl_->context->progress(), Phase::loading);
   impl_->attempt = impl_->next_attempt();
@@ -352,16 +354,19 @@ std::optional<SnapshotState> Snapshot::load(std::string_view model,
     throw DoNotRetry(where + ": " + same.error().sentence());
   }
   // check_model has found each place among the tensors, with the same type and shape.
+  std::unordered_map<std::string_view, const TensorPlace*> place_of;
   for (const auto& place : *places) {
-    const auto target = std::find_if(tensors.begin(), tensors.end(),
-                                     [&](const auto& t) { return t.name == place.name; });
-    fill(target->tensor, std::span(loaded.tensors).subspan(place.first_byte, place.byte_count));
+    place_of[place.name] = &place;
+  }
+  for (const auto& [name, tensor] : tensors) {
+    const TensorPlace& place = *place_of.at(name);
+    fill(tensor, std::span(loaded.tensors).subspan(place.first_byte, place.byte_count));
   }
   return *state;
 }
 
 SaveResult Snapshot::save(SnapshotState state, std::span<const NamedTensor> tensors) {
-  const auto number = impl_->next_save(tensors);
+  const auto number = impl_->next_save(state, tensors);
   if (!number) {
     return SaveResult::not_mine;
   }
@@ -383,7 +388,7 @@ SaveResult Snapshot::save(SnapshotState state, std::span<const NamedTensor> tens
 
 std::optional<SaveOutcome> Snapshot::save_async(SnapshotState state,
                                                 std::span<const NamedTensor> tensors) {
-  const auto number = impl_->next_save(tensors);
+  const auto number = impl_->next_save(state, tensors);
   if (!number) {
     return std::nullopt;
   }

@@ -10,8 +10,11 @@
 #include <cstring>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <set>
+#include <unordered_map>
 #include <utility>
 
+#include "ddp/safetensors.h"
 #include "rendezvous/base/check.h"
 #include "rendezvous/base/text.h"
 
@@ -60,6 +63,15 @@ double number_from_json(const Json& value) {
   }
   const double infinity = std::numeric_limits<double>::infinity();
   return text == "-inf" ? -infinity : infinity;
+}
+
+bool is_utf8(const std::string& text) {
+  try {
+    static_cast<void>(Json(text).dump());
+    return true;
+  } catch (const Json::type_error&) {
+    return false;
+  }
 }
 
 Json manifest_body(const Manifest& manifest) {
@@ -113,6 +125,57 @@ std::span<const std::byte> bytes_of(std::string_view text) {
   return std::as_bytes(std::span(text.data(), text.size()));
 }
 
+std::string why_not_storable(const SnapshotState& state) {
+  if (state.epochs_run < 0 || state.samples_done < 0) {
+    return "epochs_run and samples_done count from 0";
+  }
+  bool is_text = is_utf8(state.model);
+  for (const auto& [name, value] : state.scalars) {
+    is_text = is_text && is_utf8(name);
+  }
+  for (const auto& [name, text] : state.notes) {
+    is_text = is_text && is_utf8(name) && is_utf8(text);
+  }
+  if (!is_text) {
+    return "the model's name, or a name or text of its state, is not UTF-8";
+  }
+  // What write() changes in it, the attempt, has 19 digits at most.
+  constexpr std::size_t kAttemptDigits = 19;
+  const std::size_t bytes = encode_state(state).size() + kAttemptDigits;
+  return bytes <= kSmallFileBytesMax
+             ? ""
+             : fmt::format(
+                   "its state takes {} bytes as JSON, at most {} can be read again; keep "
+                   "what is large in a tensor",
+                   bytes, kSmallFileBytesMax);
+}
+
+std::string why_not_storable(std::span<const NamedTensor> tensors) {
+  std::set<std::string_view> names;
+  // Of an entry without its name and shape; each number of a shape, or byte of a name, takes at
+  // most so much.
+  constexpr std::size_t kEntryBytes = 128;
+  constexpr std::size_t kNumberBytes = 20;
+  constexpr std::size_t kEscapeBytes = 6;
+  std::size_t header_bytes = kEntryBytes;
+  for (const auto& [name, tensor] : tensors) {
+    // Names are keys of a JSON object in the file, where __metadata__ is the format's own.
+    if (name.empty() || name == "__metadata__" || !names.insert(name).second) {
+      return "tensor name '" + name + "' is empty, reserved or given twice";
+    }
+    if (!is_utf8(name)) {
+      return "the name of a tensor is not UTF-8";
+    }
+    header_bytes += kEntryBytes + kEscapeBytes * name.size() + kNumberBytes * tensor.shape().size();
+  }
+  return header_bytes <= kSafetensorsHeaderBytesMax
+             ? ""
+             : fmt::format(
+                   "the names and shapes of its {} tensors may take {} bytes, at most {} "
+                   "can be read again",
+                   tensors.size(), header_bytes, kSafetensorsHeaderBytesMax);
+}
+
 std::string encode_state(const SnapshotState& state) {
   DDP_CHECK(state.epochs_run >= 0 && state.samples_done >= 0,
             "a state that could not be read again is not written");
@@ -132,7 +195,7 @@ std::string encode_state(const SnapshotState& state) {
                      {"attempt", state.attempt},
                      {"scalars", std::move(scalars)},
                      {"notes", std::move(notes)}};
-  // Text of the caller's that is not UTF-8 is kept readable rather than refused.
+  // Text that is not UTF-8 is refused before (why_not_storable).
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
@@ -245,12 +308,17 @@ Result<void> check_model(const SnapshotState& state, std::span<const TensorPlace
   if (state.model != model) {
     return differs("it holds '" + state.model + "', this is '" + std::string(model) + "'");
   }
+  std::unordered_map<std::string_view, const TensorPlace*> place_of;
+  for (const auto& place : places) {
+    place_of[place.name] = &place;
+  }
   for (const auto& [name, tensor] : tensors) {
-    const auto place = std::find_if(places.begin(), places.end(),
-                                    [&name = name](const auto& p) { return p.name == name; });
-    if (place == places.end()) {
+    const auto found = place_of.find(name);
+    if (found == place_of.end()) {
       return differs("it has no tensor '" + name + "'");
     }
+    const TensorPlace* const place = found->second;
+    place_of.erase(found);
     if (place->shape != tensor.shape() || place->dtype != tensor.dtype()) {
       return differs("its tensor '" + name + "' is " + std::string(name_of(place->dtype)) +
                      to_text(place->shape) + ", this model's is " +
@@ -259,8 +327,7 @@ Result<void> check_model(const SnapshotState& state, std::span<const TensorPlace
   }
   // Both ways: a model that lost a layer must not take a part of another one's state.
   for (const auto& place : places) {
-    if (std::none_of(tensors.begin(), tensors.end(),
-                     [&](const auto& t) { return t.name == place.name; })) {
+    if (place_of.contains(place.name)) {
       return differs("it has a tensor '" + place.name + "', which this model has not");
     }
   }

@@ -60,6 +60,10 @@ std::string to_hex(std::uint64_t value);
 
 std::span<const std::byte> bytes_of(std::string_view text);
 
+/// Why this state could not be read again once it is written; empty: it could.
+std::string why_not_storable(const SnapshotState& state);
+/// The same of tensors with these names.
+std::string why_not_storable(std::span<const NamedTensor> tensors);
 std::string encode_state(const SnapshotState& state);
 Result<SnapshotState> decode_state(std::string_view json);
 

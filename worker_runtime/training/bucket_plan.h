@@ -35,15 +35,16 @@ std::vector<std::size_t> order_of_step(const std::vector<std::size_t>& reported,
 /// Gradients are placed in `order`, which names each of them once. A bucket is closed when it has
 /// reached its limit (`first_bytes` for the first, `other_bytes` for the rest) or when the type
 /// changes: so a gradient larger than the limit has a bucket that ends with it. The first bucket
-/// ends with two extra elements: the sample count, and the number of ranks that wish to leave.
+/// ends with three extra elements: the sample count in two digits, and the number of ranks that
+/// wish to leave.
 /// Every gradient begins at a multiple of 16 elements, so that views are aligned for vector loads.
 /// Without parameters there is one bucket, of these alone (f32).
 std::vector<Bucket> plan_buckets(const std::vector<GradientSize>& gradients,
                                  const std::vector<std::size_t>& order, std::size_t first_bytes,
                                  std::size_t other_bytes);
 
-/// The extra elements of the first bucket: the sample count, then the wishes.
-inline constexpr std::size_t kExtraElements = 2;
+/// The extra elements of the first bucket: the sample count (low digit first), then the wishes.
+inline constexpr std::size_t kExtraElements = 3;
 /// Where they begin, in elements.
 inline std::size_t extra_offset(const Bucket& first) {
   return first.size - kExtraElements;

@@ -51,6 +51,12 @@ std::pair<std::string, std::string> first_difference(const std::string& mine,
   return {line(mine), line(other)};
 }
 
+/// f32 holds whole numbers up to here. Counts travel among the gradients, in their type: the sum of
+/// all ranks' has to be exact. So each is split, as digits are.
+constexpr std::int64_t kExactMax = std::int64_t{1} << 24;
+/// The low digit: of 65,536 ranks its sum is exact.
+constexpr std::int64_t kLowCount = 256;
+
 /// How far a step has come.
 struct Step {
   std::vector<bool> ready;            // parameter
@@ -82,6 +88,7 @@ struct DistributedDataParallel::Impl {
   bool local_only = false;    // under no_sync()
   bool accumulating = false;  // gradients of steps under no_sync() wait to be reduced
 
+  [[nodiscard]] std::string mistake(const std::vector<Parameter>& parameters) const;
   void agree(const std::vector<Parameter>& parameters);
   void seat(std::vector<Parameter>& parameters);
   const Tensor& outgoing(std::size_t bucket);
@@ -96,41 +103,57 @@ struct DistributedDataParallel::Impl {
   void read_extra();
 };
 
-/// Ranks with different models would hang or, worse, train nonsense: found out before anything
-/// else.
-void DistributedDataParallel::Impl::agree(const std::vector<Parameter>& parameters) {
+/// What is wrong with this rank's own parameters; empty: nothing.
+std::string DistributedDataParallel::Impl::mistake(const std::vector<Parameter>& parameters) const {
   for (const Parameter& parameter : parameters) {
+    const std::string place = "parameter \"" + parameter.name + "\" ";
     const DType dtype = parameter.value.dtype();
     if (!parameter.value.defined() || (dtype != DType::f32 && dtype != DType::f64)) {
-      throw InvalidArgument("parameter \"" + parameter.name + "\" must be f32 or f64");
+      return place + "must be f32 or f64";
     }
     if (parameter.value.device() != parameters.front().value.device()) {
-      throw InvalidArgument("parameter \"" + parameter.name + "\" is on " +
-                            to_text(parameter.value.device()) + ", the first one on " +
-                            to_text(parameters.front().value.device()));
+      return place + "is on " + to_text(parameter.value.device()) + ", the first one on " +
+             to_text(parameters.front().value.device());
     }
     if (options.compression == Compression::bf16 && dtype != DType::f32) {
-      throw InvalidArgument("parameter \"" + parameter.name + "\" is " +
-                            std::string(name_of(dtype)) +
-                            ": only gradients of f32 can travel as bf16");
+      return place + "is " + std::string(name_of(dtype)) +
+             ": only gradients of f32 can travel as bf16";
     }
   }
-  const std::string mine = describe(parameters, buffers, options);
-  // Every rank compares all and throws alike: no rank waits for another in the next collective.
-  const std::vector<std::string> all = group.all_gather_bytes(mine);
-  for (std::size_t rank = 0; rank < all.size(); ++rank) {
+  return {};
+}
+
+/// Ranks with different models would hang or, worse, train nonsense: found out before anything
+/// else. Every rank compares all and throws alike: no rank waits for another in the next
+/// collective.
+void DistributedDataParallel::Impl::agree(const std::vector<Parameter>& parameters) {
+  // No description begins with a line break.
+  const std::string wrong = mistake(parameters);
+  const std::vector<std::string> all =
+      group.all_gather_bytes(wrong.empty() ? describe(parameters, buffers, options) : "\n" + wrong);
+  std::string problem;
+  for (std::size_t rank = 0; rank < all.size() && problem.empty(); ++rank) {
+    if (all[rank].starts_with('\n')) {
+      problem = fmt::format("rank {}: {}", rank, all[rank].substr(1));
+    }
+  }
+  for (std::size_t rank = 0; rank < all.size() && problem.empty(); ++rank) {
     if (all[rank] != all[0]) {
-      // A rank that throws ends the group, so every rank comes to this point first.
-      try {
-        group.barrier();
-      } catch (const OperationError&) {
-        // Another rank has thrown already. The difference found here stands.
-      }
       const auto [first, other] = first_difference(all[0], all[rank]);
-      throw InvalidArgument(fmt::format(
-          "the ranks have different models: rank 0 has {}, rank {} has {}", first, rank, other));
+      problem = fmt::format("the ranks have different models: rank 0 has {}, rank {} has {}", first,
+                            rank, other);
     }
   }
+  if (problem.empty()) {
+    return;
+  }
+  // A rank that throws ends the group, so every rank comes to this point first.
+  try {
+    group.barrier();
+  } catch (const OperationError&) {
+    // Another rank has thrown already. The problem found here stands.
+  }
+  throw InvalidArgument(wrong.empty() ? problem : wrong);
 }
 
 /// Plans the buckets and puts each gradient into its place. Values that were there stay.
@@ -222,7 +245,9 @@ void DistributedDataParallel::Impl::receive() {
 void DistributedDataParallel::Impl::fill_extra() const {
   const Tensor extra = extra_view();
   const auto put = [this, &extra]<class T>(T /*of this type*/) {
-    const std::array<T, kExtraElements> values = {static_cast<T>(samples), leave ? T{1} : T{0}};
+    const std::array<T, kExtraElements> values = {static_cast<T>(samples % kLowCount),
+                                                  static_cast<T>(samples / kLowCount),
+                                                  leave ? T{1} : T{0}};
     extra.copy_from_host(values.data());
   };
   if (extra.dtype() == DType::f32) {
@@ -235,8 +260,9 @@ void DistributedDataParallel::Impl::fill_extra() const {
 void DistributedDataParallel::Impl::read_extra() {
   const Tensor extra = extra_view();
   const auto keep = [this](const auto& values) {
-    global_samples = static_cast<std::int64_t>(values[0]);
-    leave_asks = static_cast<std::int64_t>(values[1]);
+    global_samples =
+        static_cast<std::int64_t>(values[0]) + kLowCount * static_cast<std::int64_t>(values[1]);
+    leave_asks = static_cast<std::int64_t>(values[2]);
   };
   if (extra.dtype() == DType::f32) {
     keep(extra.to_vector<float>());
@@ -275,9 +301,13 @@ void DistributedDataParallel::begin(std::int64_t sample_count, bool leave) {
   if (impl.in_step) {
     throw InvalidArgument("begin() was called again before finish()");
   }
-  // The count travels in an element of the gradients' type; f32 holds whole numbers up to 2^24.
-  if (sample_count < 0 || sample_count > (1 << 24)) {
-    throw InvalidArgument(fmt::format("a step cannot have {} samples", sample_count));
+  const std::int64_t before = impl.accumulating ? impl.samples : 0;
+  const std::int64_t most = kExactMax / impl.group.size() * kLowCount;
+  if (sample_count < 0 || sample_count > most - before) {
+    throw InvalidArgument(fmt::format(
+        "a rank cannot have {} samples{} between two updates: of {} ranks each has 0 to {}",
+        sample_count, before > 0 ? fmt::format(" more than {}", before) : "", impl.group.size(),
+        most));
   }
   // Under no_sync() gradients add up over several steps; the first step after it reduces their sum.
   if (!impl.accumulating) {
@@ -368,14 +398,13 @@ bool DistributedDataParallel::all_leave() const {
   return impl_->leave_asks > 0;
 }
 
-DistributedDataParallel::NoSync::NoSync(bool& flag) : flag_(&flag) {
-  *flag_ = true;
-}
+DistributedDataParallel::NoSync::NoSync(bool& flag)
+    : flag_(&flag), before_(std::exchange(flag, true)) {}
 DistributedDataParallel::NoSync::NoSync(NoSync&& other) noexcept
-    : flag_(std::exchange(other.flag_, nullptr)) {}
+    : flag_(std::exchange(other.flag_, nullptr)), before_(other.before_) {}
 DistributedDataParallel::NoSync::~NoSync() {
   if (flag_ != nullptr) {
-    *flag_ = false;
+    *flag_ = before_;
   }
 }
 

@@ -101,6 +101,20 @@ TEST_CASE("A node that is to go now says so to a job that ends, and not to one t
   CHECK(asked.stop_by() == SIGTERM);
 }
 
+TEST_CASE("The only node, asked to leave twice, ends now a job that is to go on another time") {
+  Asked asked;
+  asked.leave(SIGUSR2);
+  asked.ordered(StopHow::preempt, SIGUSR2, "node a was asked to leave, and no other was here");
+  asked.stop(SIGUSR2);
+  CHECK(asked.verdict_at_once() == Verdict::preempted);
+  if (GENERATE(false, true)) {
+    asked.assigned();
+  } else {
+    asked.stop(SIGINT);
+  }
+  CHECK(asked.verdict_at_once() == Verdict::stopped);
+}
+
 TEST_CASE("The order to end the job is a wish of the agent once its coordinator is lost") {
   const bool stops = GENERATE(false, true);
   const Asked asked = stops ? lost_after(StopHow::now, SIGINT)  //

@@ -377,6 +377,32 @@ TEST_CASE("the last node that is asked to leave preempts the job") {
   CHECK(s.only<FinishJob>().summary->verdict == Verdict::preempted);
 }
 
+TEST_CASE("a job whose nodes were all asked to leave is preempted, in whichever order") {
+  MembershipOptions options = elastic(2);
+  options.min_nodes = 2;
+  Story s(options);
+  NodeDescription host = s.description("n1");
+  host.hosts_coordinator = true;
+  const NodeId a = s.join(host);
+  const NodeId b = s.join("n2");
+  const NodeId first = GENERATE_COPY(a, b);
+  const NodeId second = first == a ? b : a;
+  s.apply(StopRequested{first, kUsr2, StopWish::leave});
+  const bool at_once = GENERATE(false, true);
+  if (at_once) {
+    s.apply(StopRequested{second, kUsr2, StopWish::leave});
+  }
+  s.stopped(a, {}, told(true));
+  s.stopped(b, {}, told(true));
+  if (!at_once) {
+    CHECK(s.state() == JobState::gathering);
+    s.apply(StopRequested{second, kUsr2, StopWish::leave});
+  }
+  CHECK(s.only<FinishJob>().summary->verdict == Verdict::preempted);
+  CHECK_THAT(s.only<FinishJob>().summary->reason,
+             Catch::Contains("was asked to leave, and no other was here"));
+}
+
 TEST_CASE("the only node that gathers preempts the job when it is asked to leave") {
   MembershipOptions options = elastic(3);
   options.min_nodes = 3;

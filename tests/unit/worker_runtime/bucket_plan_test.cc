@@ -26,7 +26,7 @@ TEST_CASE("gradients lie in reverse order of registration", "[worker_runtime]") 
   REQUIRE(plan.size() == 1);
   CHECK(plan[0].parameters == std::vector<std::size_t>{2, 1, 0});
   CHECK(plan[0].offsets == std::vector<std::size_t>{0, 32, 64});
-  CHECK(plan[0].size == 80 + 2);
+  CHECK(plan[0].size == 80 + ddp::kExtraElements);
   CHECK(ddp::extra_offset(plan[0]) == 80);
 }
 
@@ -67,7 +67,7 @@ TEST_CASE("types do not share a bucket", "[worker_runtime]") {
 TEST_CASE("without parameters the sample count still has a bucket", "[worker_runtime]") {
   const auto plan = plan_buckets({}, 1 << 20, 25 << 20);
   REQUIRE(plan.size() == 1);
-  CHECK(plan[0].size == 2);
+  CHECK(plan[0].size == ddp::kExtraElements);
 }
 
 TEST_CASE("any plan holds every gradient once, without overlap", "[worker_runtime]") {

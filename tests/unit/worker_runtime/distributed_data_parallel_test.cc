@@ -283,6 +283,81 @@ TEST_CASE("gradients as bf16 need f32 parameters and the same choice on every ra
   }
 }
 
+TEST_CASE("a no_sync within another ends no other", "[worker_runtime]") {
+  require_on_all_ranks(2, "ok", [](int rank) -> std::string {
+    const Context context = ddp::init(kOptions);
+    std::vector<Parameter> parameters = model(rank);
+    DistributedDataParallel parallel(context.group(), parameters);
+    {
+      const auto outer = parallel.no_sync();
+      { const auto inner = parallel.no_sync(); }
+      parallel.begin(1);
+      backward(parallel, parameters, {static_cast<float>(rank)}, false);
+      parallel.finish();
+      expect(all_are(parameters, static_cast<float>(rank)), "the sum of this rank alone");
+    }
+    parallel.begin(1);
+    backward(parallel, parameters, {static_cast<float>(rank)}, false);
+    parallel.finish();
+    expect(all_are(parameters, 0.5F), "the mean of all");
+    return "ok";
+  });
+}
+
+TEST_CASE("the count of all samples is exact beyond the digits of f32", "[worker_runtime]") {
+  require_on_all_ranks(2, "ok", [](int rank) -> std::string {
+    const Context context = ddp::init(kOptions);
+    std::vector<Parameter> parameters = model(rank);
+    ddp::DataParallelOptions options;
+    options.compression = rank < 0 ? ddp::Compression::none : ddp::Compression::bf16;
+    DistributedDataParallel plain(context.group(), parameters);
+    for (const std::int64_t mine : {std::int64_t{16'777'217}, std::int64_t{2'147'483'647}}) {
+      plain.begin(rank == 0 ? mine : mine - 255);
+      plain.finish();
+      expect(plain.global_sample_count() == 2 * mine - 255, "the count of both");
+      {
+        const auto guard = plain.no_sync();
+        plain.begin(mine / 2);
+        plain.finish();
+      }
+      plain.begin(mine / 2 - 1);
+      plain.finish();
+      expect(plain.global_sample_count() == 4 * (mine / 2) - 2, "the count of several steps");
+    }
+    try {
+      plain.begin(std::int64_t{1} << 31 | 1);
+    } catch (const ddp::InvalidArgument& refused) {
+      expect(std::string(refused.what()) ==
+                 "a rank cannot have 2147483649 samples between two "
+                 "updates: of 2 ranks each has 0 to 2147483648",
+             refused.what());
+      DistributedDataParallel narrowed(context.group(), parameters, {}, options);
+      narrowed.begin(16'777'217);
+      narrowed.finish();
+      expect(narrowed.global_sample_count() == 33'554'434, "the count beside bf16");
+      return "ok";
+    }
+    return "too many samples were taken";
+  });
+}
+
+TEST_CASE("a parameter that cannot be trained ends all ranks, with the rank that has it",
+          "[worker_runtime]") {
+  Ranks ranks(2, [](int rank) -> std::string {
+    const Context context = ddp::init(kOptions);
+    std::vector<Parameter> parameters = model(0);
+    if (rank == 1) {
+      parameters[2] = {"places", Tensor::zeros({20}, ddp::DType::i32), {}};
+    }
+    DistributedDataParallel parallel(context.group(), parameters);
+    return "constructed";
+  });
+  const auto outcomes = ranks.finish();
+  CHECK(outcomes[0].text ==
+        "ddp::InvalidArgument: rank 1: parameter \"places\" must be f32 or f64");
+  CHECK(outcomes[1].text == "ddp::InvalidArgument: parameter \"places\" must be f32 or f64");
+}
+
 TEST_CASE("ranks with different models are told the difference", "[worker_runtime]") {
   Ranks ranks(2, [](int rank) -> std::string {
     const Context context = ddp::init(kOptions);

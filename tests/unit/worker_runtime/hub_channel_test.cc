@@ -47,8 +47,8 @@ TEST_CASE("the star carries any number of bytes, also more than a socket buffer 
     std::iota(sent.begin(), sent.end(), static_cast<unsigned char>(sequence));
     std::vector<unsigned char> got(bytes);
     std::thread sender(
-        [&] { ends.other.send(0, sequence, sent.data(), bytes, in(milliseconds(10'000))); });
-    ends.hub.recv(1, sequence, got.data(), bytes, in(milliseconds(10'000)));
+        [&] { ends.other.send(0, {sequence}, sent.data(), bytes, in(milliseconds(10'000))); });
+    ends.hub.recv(1, {sequence}, got.data(), bytes, in(milliseconds(10'000)));
     sender.join();
     CHECK((got == sent));
   }
@@ -59,16 +59,18 @@ TEST_CASE("ranks that run different operations are told at once", "[worker_runti
   std::vector<char> room(64);
   {
     Ends ends = make_ends();
-    ends.other.send(0, 5, bytes.data(), bytes.size(), in(milliseconds(1000)));
-    CHECK_THROWS_WITH(ends.hub.recv(1, 4, room.data(), 8, in(milliseconds(10'000))),
-                      "rank 1 runs operation #5 with 8 bytes");
+    ends.other.send(0, {5}, bytes.data(), bytes.size(), in(milliseconds(1000)));
+    CHECK_THROWS_WITH(ends.hub.recv(1, {4}, room.data(), 8, in(milliseconds(10'000))),
+                      "rank 1 runs operation #5, this rank #4");
   }
   // Fewer bytes than expected: nothing more will come, so nobody may wait for it.
   Ends ends = make_ends();
-  ends.other.send(0, 5, bytes.data(), bytes.size(), in(milliseconds(1000)));
+  ends.other.send(0, {5}, bytes.data(), bytes.size(), in(milliseconds(1000)));
   const auto start = steady_clock::now();
-  CHECK_THROWS_WITH(ends.hub.recv(1, 5, room.data(), 64, in(milliseconds(10'000))),
-                    "rank 1 runs operation #5 with 8 bytes");
+  CHECK_THROWS_WITH(
+      ends.hub.recv(1, {5}, room.data(), 64, in(milliseconds(10'000))),
+      "rank 1 runs another operation #5, or the same with a tensor of another size or "
+      "type");
   CHECK(steady_clock::now() - start < milliseconds(5000));
 }
 
@@ -77,18 +79,18 @@ TEST_CASE("the star's waits end at the deadline, at a closed end and at an abort
   char room[8];
   SECTION("deadline") {
     Ends ends = make_ends();
-    CHECK_THROWS_WITH(ends.hub.recv(1, 1, room, 8, in(milliseconds(20))),
+    CHECK_THROWS_WITH(ends.hub.recv(1, {1}, room, 8, in(milliseconds(20))),
                       "Timed out waiting for rank 1");
     const std::vector<char> much(10'000'000);
-    CHECK_THROWS_WITH(ends.hub.send(1, 1, much.data(), much.size(), in(milliseconds(20))),
+    CHECK_THROWS_WITH(ends.hub.send(1, {1}, much.data(), much.size(), in(milliseconds(20))),
                       "Timed out waiting for rank 1");
   }
   SECTION("closed end") {
     Ends ends = make_ends();
     { const HubChannel gone = std::move(ends.other); }
-    CHECK_THROWS_WITH(ends.hub.recv(1, 1, room, 8, in(milliseconds(10'000))),
+    CHECK_THROWS_WITH(ends.hub.recv(1, {1}, room, 8, in(milliseconds(10'000))),
                       "the connection with rank 1 is closed");
-    CHECK_THROWS_WITH(ends.hub.send(1, 1, room, 8, in(milliseconds(10'000))),
+    CHECK_THROWS_WITH(ends.hub.send(1, {1}, room, 8, in(milliseconds(10'000))),
                       "the connection with rank 1 is closed");
   }
   SECTION("abort, before, during and after, at both ends") {
@@ -97,7 +99,7 @@ TEST_CASE("the star's waits end at the deadline, at a closed end and at an abort
     std::thread waiting([&] {
       try {
         char there[8];
-        ends.other.recv(0, 1, there, 8, in(milliseconds(10'000)));
+        ends.other.recv(0, {1}, there, 8, in(milliseconds(10'000)));
       } catch (const std::exception& error) {
         other = error.what();
       }
@@ -106,7 +108,7 @@ TEST_CASE("the star's waits end at the deadline, at a closed end and at an abort
     ends.hub.abort();
     waiting.join();
     CHECK(other == "the connection with rank 0 is closed");
-    CHECK_THROWS_WITH(ends.hub.recv(1, 1, room, 8, in(milliseconds(10'000))),
+    CHECK_THROWS_WITH(ends.hub.recv(1, {1}, room, 8, in(milliseconds(10'000))),
                       "the connection with rank 1 is closed");
   }
 }

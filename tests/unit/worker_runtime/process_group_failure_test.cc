@@ -1,5 +1,6 @@
 #include <signal.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -8,7 +9,9 @@
 #include <fstream>
 #include <functional>
 #include <iterator>
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "ddp/ddp.h"
@@ -185,8 +188,104 @@ TEST_CASE("ranks that reduce tensors of different sizes get an error, not a hang
     return "passed";
   });
   const auto outcomes = ranks.finish();
-  CHECK_THAT(outcomes[0].text, Catch::Contains("rank 1 runs operation #"));
+  CHECK_THAT(outcomes[0].text, Catch::StartsWith("ddp::OperationError: all_reduce #") &&
+                                   Catch::Contains("rank 1 runs another operation #"));
   CHECK_THAT(outcomes[1].text, Catch::StartsWith("ddp::PeerLost: all_reduce #"));
+}
+
+TEST_CASE("what two ranks do differently is never a tensor that is filled wrongly",
+          "[worker_runtime]") {
+  using Differs = std::function<void(ddp::ProcessGroup&, int)>;
+  const auto large = [](int rank, ddp::DType type) {
+    return Tensor::zeros({rank == 0 ? 1'000'000 : 1'000'001}, type);
+  };
+  const std::pair<const char*, Differs> cases[] = {
+      {"a type",
+       [](auto& group, int rank) {
+         group.all_reduce(Tensor::zeros({4}, rank == 0 ? ddp::DType::f32 : ddp::DType::i32));
+       }},
+      {"a reduction",
+       [](auto& group, int rank) {
+         group.all_reduce(Tensor::zeros({2'000'000}),
+                          rank == 0 ? ddp::ReduceOp::sum : ddp::ReduceOp::max);
+       }},
+      {"a longer broadcast",
+       [](auto& group, int rank) { group.broadcast(Tensor::zeros({rank == 0 ? 100 : 10}), 0); }},
+      {"a shorter broadcast",
+       [](auto& group, int rank) { group.broadcast(Tensor::zeros({rank == 0 ? 10 : 100}), 0); }},
+      {"a root", [](auto& group, int rank) { group.broadcast(Tensor::zeros({10}), rank); }},
+      {"a gathered part",
+       [](auto& group, int rank) {
+         group.all_gather(Tensor::zeros({rank + 4}), Tensor::zeros({2 * (rank + 4)}));
+       }},
+      {"a scattered part",
+       [](auto& group, int rank) {
+         group.reduce_scatter(Tensor::zeros({2 * (rank + 4)}), Tensor::zeros({rank + 4}));
+       }},
+      {"a large tensor",
+       [&large](auto& group, int rank) { group.all_reduce(large(rank, ddp::DType::f32)); }},
+      {"a message",
+       [](auto& group, int rank) {
+         const Tensor tensor = Tensor::zeros({rank == 0 ? 100 : 10});
+         rank == 0 ? group.send(tensor, 1) : group.recv(tensor, 0);
+       }},
+      {"an operation",
+       [](auto& group, int rank) {
+         rank == 0 ? group.barrier() : group.all_reduce(Tensor::zeros({1}));
+       }},
+  };
+  for (const auto& [what, differs] : cases) {
+    Ranks ranks(2, [&differs = differs](int rank) -> std::string {
+      const Context context = ddp::init(options(std::chrono::milliseconds(500)));
+      differs(context.group(), rank);
+      return "passed";
+    });
+    const auto outcomes = ranks.finish();
+    INFO(what);
+    for (const auto& outcome : outcomes) {
+      INFO(outcome.text);
+      CHECK((outcome.text.starts_with("ddp::OperationError: ") ||
+             outcome.text.starts_with("ddp::Timeout: ") ||
+             outcome.text.starts_with("ddp::PeerLost: ")));
+    }
+    CHECK(std::any_of(outcomes.begin(), outcomes.end(), [](const auto& outcome) {
+      return !outcome.text.starts_with("ddp::PeerLost: ");
+    }));
+  }
+}
+
+TEST_CASE("a child that was forked has no part in the world, and may end", "[worker_runtime]") {
+  require_on_all_ranks(2, "ok", [](int rank) -> std::string {
+    auto context = std::make_unique<Context>(ddp::init(options(seconds(60))));
+    if (rank == 0) {
+      const pid_t child = ::fork();
+      if (child == 0) {
+        context.reset();
+        ::_exit(7);
+      }
+      int status = 0;
+      expect(::waitpid(child, &status, 0) == child && WEXITSTATUS(status) == 7, "the child's end");
+    }
+    context->group().barrier();
+    return "ok";
+  });
+}
+
+TEST_CASE("a second init while the first one's context lives is refused, and another one later not",
+          "[worker_runtime]") {
+  require_on_all_ranks(2, "ok", [](int /*rank*/) -> std::string {
+    {
+      const Context context = ddp::init(options(seconds(60)));
+      try {
+        (void)ddp::init(options(seconds(60)));
+        return "a second one was made";
+      } catch (const ddp::InvalidArgument&) {
+        context.group().barrier();
+      }
+    }
+    ddp::init(options(std::chrono::milliseconds::max())).group().barrier();
+    return "ok";
+  });
 }
 
 TEST_CASE("a rank that waits for one which is busy still learns of a third one's death",

@@ -2,7 +2,10 @@
 
 #include <catch2/catch.hpp>
 #include <cmath>
+#include <functional>
 #include <limits>
+#include <string>
+#include <vector>
 
 #include "tests/support/result_text.h"
 
@@ -52,6 +55,38 @@ TEST_CASE("the state comes back with every bit of its numbers", "[snapshot]") {
   REQUIRE(decoded);
   CHECK(*decoded == state);
   CHECK(std::signbit(decoded->scalars.at("minus zero")));
+}
+
+TEST_CASE("what could not be read again is told before it is written", "[snapshot]") {
+  CHECK(why_not_storable(some_state()).empty());
+  CHECK(why_not_storable(some_tensors()).empty());
+  SnapshotState state;
+  state.notes["n"] = std::string(kSmallFileBytesMax, 'x');
+  CHECK_THAT(why_not_storable(state),
+             Contains(" bytes as JSON, at most 16777216 can be read again; keep what is large in a "
+                      "tensor"));
+  state.notes["n"].resize(kSmallFileBytesMax - 300);
+  REQUIRE(why_not_storable(state).empty());
+  state.attempt = std::numeric_limits<std::int64_t>::max();
+  CHECK(encode_state(state).size() <= kSmallFileBytesMax);
+  for (const auto& spoil : std::vector<std::function<void(SnapshotState&)>>{
+           [](auto& s) { s.epochs_run = -1; }, [](auto& s) { s.samples_done = -1; },
+           [](auto& s) { s.model = "\xff"; }, [](auto& s) { s.notes["a"] = "\xff"; },
+           [](auto& s) { s.notes["\xff"] = ""; }, [](auto& s) { s.scalars["\xff"] = 0; }}) {
+    SnapshotState spoiled = some_state();
+    spoil(spoiled);
+    CHECK_FALSE(why_not_storable(spoiled).empty());
+  }
+  for (const std::string name : {"", "__metadata__", "\xff"}) {
+    CHECK_FALSE(why_not_storable(std::vector<NamedTensor>{{name, Tensor::zeros({1})}}).empty());
+  }
+  const NamedTensor twice{"a", Tensor::zeros({1})};
+  CHECK_FALSE(why_not_storable(std::vector<NamedTensor>{twice, twice}).empty());
+  std::vector<NamedTensor> many;
+  for (int i = 0; i < 600; ++i) {
+    many.push_back({std::string(30'000, 'x') + std::to_string(i), Tensor::zeros({1})});
+  }
+  CHECK_THAT(why_not_storable(many), Contains("names and shapes of its 600 tensors"));
 }
 
 TEST_CASE("a NaN in the state stays a NaN", "[snapshot]") {
