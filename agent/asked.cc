@@ -58,6 +58,7 @@ std::optional<Event> Asked::hear(int signal, Instant now, bool hosts) {
 /// Whether the job ends otherwise by this signal than by those before it.
 bool Asked::widens(int signal) const {
   const Wish wish = signal == SIGUSR2 ? Wish{.stops_workers = false} : wish_of(signal);
+  DDP_CHECK(first_.has_value(), "a wish is widened that was heard");
   return (wish.stops_workers && !ends()) || (wish.requeues && !requeues_);
 }
 

@@ -263,10 +263,9 @@ class Resolver {
     job_.require_same_env = options_.require_same_env;
     for (const std::string& name : split_commas(options_.same_env_ignore)) {
       if (!names_a_fact(name)) {
-        return Error{
-            in_quotes(name) + " is never compared", at("same-env-ignore"),
-            "name one of ddprun, program, arguments, python, torch, driver, cuda, nccl and "
-            "gpu, or a variable or option (--on) that the table of differences shows"};
+        return Error{in_quotes(name) + " is never compared", at("same-env-ignore"),
+                     "name ddprun, program, arguments, python, torch, driver, cuda, nccl, gpu, or "
+                     "a variable or option (--on) that the table of differences shows"};
       }
       job_.same_env_ignore.push_back(name);
     }

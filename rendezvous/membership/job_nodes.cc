@@ -174,6 +174,7 @@ const JobNode* JobNodes::host_that_left() const {
   const auto host = std::find_if(nodes_.begin(), nodes_.end(), [](const auto& one) {
     return one.second.hosts_coordinator && one.second.left_by;
   });
+  DDP_CHECK(host == nodes_.end() || !host->second.leaving, "the coordinator's node stays");
   return host == nodes_.end() ? nullptr : &host->second;
 }
 

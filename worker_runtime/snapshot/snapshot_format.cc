@@ -168,6 +168,7 @@ std::string why_not_storable(std::span<const NamedTensor> tensors) {
     }
     header_bytes += kEntryBytes + kEscapeBytes * name.size() + kNumberBytes * tensor.shape().size();
   }
+  DDP_CHECK(names.size() == tensors.size(), "each tensor has a name of its own");
   return header_bytes <= kSafetensorsHeaderBytesMax
              ? ""
              : fmt::format(
