@@ -152,8 +152,10 @@ Context init(const InitOptions& wanted) {
           "init() was called while the Context of an earlier call lives; a process has one");
     }
     impl->is_counted = true;
+    static int meetings = 0;
+    impl->world.meetings_before = meetings++;
     // The lifeline first: it names a rank that never comes, which Gloo cannot.
-    impl->lifeline = meet(*world, options.connect_timeout);
+    impl->lifeline = meet(impl->world, options.connect_timeout);
     impl->group = connect_gloo(*world, *impl->lifeline, options);
   }
   if (channel != nullptr) {

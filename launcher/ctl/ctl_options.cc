@@ -32,7 +32,10 @@ std::string is_count(const std::string& text) {
 /// `--job=`, where CLI11 would take the word behind it.
 std::optional<Error> empty_value(std::span<const char* const> words) {
   for (const std::string_view word : words) {
-    if (word.starts_with("-") && word.ends_with("=")) {
+    if (word == "--") {
+      break;
+    }
+    if (word.starts_with("-") && word.find('=') == word.size() - 1) {
       return Error{std::string(word.substr(0, word.size() - 1)) + " is given an empty text",
                    "command line", "name something, or leave it out"};
     }

@@ -50,7 +50,9 @@ ddprun::StoreClient open_store(const World& world, Deadline deadline) {
 /// With the attempt in it: a store that serves several attempts must not give out the port of a
 /// dead rank 0.
 std::string lifeline_key(const World& world) {
-  return fmt::format("ddprun/{}/lifeline", world.restart_count);
+  const std::string key = fmt::format("ddprun/{}/lifeline", world.restart_count);
+  // The port of the meeting before is still there, and nobody listens at it.
+  return world.meetings_before == 0 ? key : fmt::format("{}/{}", key, world.meetings_before);
 }
 
 void publish_in_store(const World& world, std::uint16_t port, Deadline deadline) {

@@ -25,6 +25,8 @@ struct World {
   int local_world_size = 1;
   int node_rank = 0;
   int restart_count = 0;
+  /// Calls of init() in this process that met others: the same on all ranks.
+  int meetings_before = 0;
   Meeting meeting = Meeting::alone;
   std::string master_host;
   std::uint16_t master_port = 0;

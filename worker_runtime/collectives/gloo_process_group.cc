@@ -62,8 +62,11 @@ class Shared {
           {-1, fmt::format("on rank {}: {} failed: {}", rank, to_text(operation), error.what())});
       return differs(operation, error.what());
     }
-    std::optional<PeerLoss> loss = watch_->loss(kNamePatience);
-    if (!loss && is_gloo_timeout(error)) {
+    // A death before the timeout has been told by then. Soon: Gloo closes all connections at
+    // a timeout, and the others wait for the reason.
+    const bool is_late = is_gloo_timeout(error);
+    std::optional<PeerLoss> loss = watch_->loss(is_late ? kLastBytesPatience : kNamePatience);
+    if (is_late && (!loss || loss->rank < 0)) {
       end(Ending::Kind::timeout,
           {-1, fmt::format("{} timed out on rank {}", to_text(operation), rank)});
       return timed_out(operation, timeout);

@@ -68,9 +68,9 @@ class DDP_EXPORT DistributedDataParallel {
 
   /// Starts a step with this rank's number of samples, which may be 0. Zeroes the gradients, unless
   /// steps under no_sync() came before: then backward goes on adding to them, and the counts add
-  /// up: of R ranks each to 2^32 / R at most. `leave`: this rank wishes that all leave after this
-  /// step (preemption.h); the wish travels with the gradients and costs no communication of its
-  /// own.
+  /// up: of R ranks each to 2^24 / R * 256 at most (of whole numbers). `leave`: this rank wishes
+  /// that all leave after this step (preemption.h); the wish travels with the gradients and costs
+  /// no communication of its own.
   void begin(std::int64_t sample_count, bool leave = false);
   /// The gradient of parameter `index` (its place in the vector) is complete. Any order; buckets
   /// leave in the same order on every rank all the same. Throws InvalidArgument when told twice.
@@ -84,9 +84,9 @@ class DDP_EXPORT DistributedDataParallel {
   /// Whether any rank wished to leave in the last finished step: the same on every rank.
   [[nodiscard]] bool all_leave() const;
 
-  /// While the returned guard lives, begin/gradient_ready/finish communicate nothing: gradients
-  /// pile up here, to be reduced with those of the first step after it. How many come before that
-  /// one may differ between ranks.
+  /// While the returned guard lives, or any other one, begin/gradient_ready/finish communicate
+  /// nothing: gradients pile up here, to be reduced with those of the first step after it. How many
+  /// come before that one may differ between ranks.
   class DDP_EXPORT NoSync {
    public:
     NoSync(NoSync&& other) noexcept;
@@ -95,9 +95,8 @@ class DDP_EXPORT DistributedDataParallel {
 
    private:
     friend class DistributedDataParallel;
-    explicit NoSync(bool& flag);
-    bool* flag_;
-    bool before_;
+    explicit NoSync(int& living);
+    int* living_;
   };
   [[nodiscard]] NoSync no_sync();
 

@@ -152,8 +152,8 @@ std::string why_not_storable(const SnapshotState& state) {
 
 std::string why_not_storable(std::span<const NamedTensor> tensors) {
   std::set<std::string_view> names;
-  // Of an entry without its name and shape; each number of a shape, or byte of a name, takes at
-  // most so much.
+  // At most, to have the header written only where it may be too long: an entry without its name
+  // and shape, a number of a shape, a byte of a name.
   constexpr std::size_t kEntryBytes = 128;
   constexpr std::size_t kNumberBytes = 20;
   constexpr std::size_t kEscapeBytes = 6;
@@ -169,11 +169,14 @@ std::string why_not_storable(std::span<const NamedTensor> tensors) {
     header_bytes += kEntryBytes + kEscapeBytes * name.size() + kNumberBytes * tensor.shape().size();
   }
   DDP_CHECK(names.size() == tensors.size(), "each tensor has a name of its own");
+  if (header_bytes > kSafetensorsHeaderBytesMax) {
+    header_bytes = encode_tensor_header(tensors).size();
+  }
   return header_bytes <= kSafetensorsHeaderBytesMax
              ? ""
              : fmt::format(
-                   "the names and shapes of its {} tensors may take {} bytes, at most {} "
-                   "can be read again",
+                   "the names and shapes of its {} tensors take {} bytes, at most {} can be "
+                   "read again",
                    tensors.size(), header_bytes, kSafetensorsHeaderBytesMax);
 }
 

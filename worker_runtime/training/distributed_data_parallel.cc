@@ -85,10 +85,12 @@ struct DistributedDataParallel::Impl {
   std::int64_t leave_asks = 0;  // ranks that wished so in the last finished step
   bool seated = false;          // gradients have been given their places
   bool in_step = false;
-  bool local_only = false;    // under no_sync()
+  int quiet_guards = 0;       // of no_sync(), that live
   bool accumulating = false;  // gradients of steps under no_sync() wait to be reduced
 
   [[nodiscard]] std::string mistake(const std::vector<Parameter>& parameters) const;
+  /// Nothing is communicated.
+  [[nodiscard]] bool local_only() const { return quiet_guards > 0; }
   void agree(const std::vector<Parameter>& parameters);
   void seat(std::vector<Parameter>& parameters);
   const Tensor& outgoing(std::size_t bucket);
@@ -327,7 +329,7 @@ void DistributedDataParallel::begin(std::int64_t sample_count, bool leave) {
   for (std::size_t b = 0; b < impl.plan.size(); ++b) {
     impl.step.missing[b] = impl.plan[b].parameters.size();
   }
-  if (!impl.local_only) {
+  if (!impl.local_only()) {
     impl.fill_extra();
     if (!impl.narrowed.empty()) {
       // By itself, since its digits must not be rounded; it is done long before it is needed.
@@ -345,7 +347,7 @@ void DistributedDataParallel::gradient_ready(std::size_t index) {
   impl.step.ready[index] = true;
   impl.step.reported.push_back(index);
   --impl.step.missing[impl.bucket_of[index]];
-  if (!impl.local_only) {
+  if (!impl.local_only()) {
     impl.launch_ready();
   }
 }
@@ -356,8 +358,8 @@ void DistributedDataParallel::finish() {
     throw InvalidArgument("finish() was called without begin()");
   }
   impl.in_step = false;
-  impl.accumulating = impl.local_only;
-  if (impl.local_only) {
+  impl.accumulating = impl.local_only();
+  if (impl.local_only()) {
     return;
   }
   // A parameter that was not used counts as ready with zeros: all ranks must reduce the same
@@ -398,13 +400,14 @@ bool DistributedDataParallel::all_leave() const {
   return impl_->leave_asks > 0;
 }
 
-DistributedDataParallel::NoSync::NoSync(bool& flag)
-    : flag_(&flag), before_(std::exchange(flag, true)) {}
+DistributedDataParallel::NoSync::NoSync(int& living) : living_(&living) {
+  ++*living_;
+}
 DistributedDataParallel::NoSync::NoSync(NoSync&& other) noexcept
-    : flag_(std::exchange(other.flag_, nullptr)), before_(other.before_) {}
+    : living_(std::exchange(other.living_, nullptr)) {}
 DistributedDataParallel::NoSync::~NoSync() {
-  if (flag_ != nullptr) {
-    *flag_ = before_;
+  if (living_ != nullptr) {
+    --*living_;
   }
 }
 
@@ -412,7 +415,7 @@ DistributedDataParallel::NoSync DistributedDataParallel::no_sync() {
   if (impl_->in_step) {
     throw InvalidArgument("no_sync() must be entered between steps, not within one");
   }
-  return NoSync(impl_->local_only);
+  return NoSync(impl_->quiet_guards);
 }
 
 void DistributedDataParallel::synchronize_buffers() {

@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <cstring>
+#include <optional>
 
 #include "ddp/ddp.h"
 #include "ranks.h"
@@ -283,14 +284,19 @@ TEST_CASE("gradients as bf16 need f32 parameters and the same choice on every ra
   }
 }
 
-TEST_CASE("a no_sync within another ends no other", "[worker_runtime]") {
-  require_on_all_ranks(2, "ok", [](int rank) -> std::string {
+TEST_CASE("steps are local while any guard of no_sync lives", "[worker_runtime]") {
+  const bool replaced = GENERATE(false, true);
+  require_on_all_ranks(2, "ok", [replaced](int rank) -> std::string {
     const Context context = ddp::init(kOptions);
     std::vector<Parameter> parameters = model(rank);
     DistributedDataParallel parallel(context.group(), parameters);
     {
-      const auto outer = parallel.no_sync();
-      { const auto inner = parallel.no_sync(); }
+      std::optional outer(parallel.no_sync());
+      if (replaced) {
+        outer.emplace(parallel.no_sync());
+      } else {
+        const auto inner = parallel.no_sync();
+      }
       parallel.begin(1);
       backward(parallel, parameters, {static_cast<float>(rank)}, false);
       parallel.finish();

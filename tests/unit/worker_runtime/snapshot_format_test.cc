@@ -86,6 +86,11 @@ TEST_CASE("what could not be read again is told before it is written", "[snapsho
   for (int i = 0; i < 600; ++i) {
     many.push_back({std::string(30'000, 'x') + std::to_string(i), Tensor::zeros({1})});
   }
+  CHECK(why_not_storable(many).empty());
+  for (NamedTensor& one : many) {
+    one.name.insert(0, std::string(23'000, '\n'));    // two bytes each, as JSON
+    one.name.insert(0, std::string(15'000, '\x01'));  // six
+  }
   CHECK_THAT(why_not_storable(many), Contains("names and shapes of its 600 tensors"));
 }
 

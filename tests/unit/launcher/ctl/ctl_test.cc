@@ -66,6 +66,7 @@ TEST_CASE("an empty word, as of a variable that is not set, is no choice", "[lau
   CHECK(std::get<Error>(parse({"--pid", "", "stop"})).what == "--pid is given an empty text");
   CHECK(std::get<Error>(parse({"--job=", "status"})).what == "--job is given an empty text");
   CHECK(std::get<Error>(parse({"top", "-n="})).what == "-n is given an empty text");
+  CHECK(std::get<CtlOptions>(parse({"--job=YWJj=", "status"})).job == "YWJj=");
   CHECK(std::holds_alternative<Error>(parse({"stop", "--job", ""})));
   CHECK(std::holds_alternative<Error>(parse({"logs", "--rank", ""})));
   CHECK(std::holds_alternative<Error>(parse({"stacks", "--rank="})));
