@@ -247,8 +247,9 @@ void DistributedDataParallel::Impl::receive() {
 void DistributedDataParallel::Impl::fill_extra() const {
   const Tensor extra = extra_view();
   const auto put = [this, &extra]<class T>(T /*of this type*/) {
-    const std::array<T, kExtraElements> values = {static_cast<T>(samples % kLowCount),
-                                                  static_cast<T>(samples / kLowCount),
+    const std::int64_t low = samples % kLowCount;
+    const std::int64_t high = samples / kLowCount;
+    const std::array<T, kExtraElements> values = {static_cast<T>(low), static_cast<T>(high),
                                                   leave ? T{1} : T{0}};
     extra.copy_from_host(values.data());
   };

@@ -20,8 +20,10 @@
 
 using ddp::Context;
 using ddp::Tensor;
+using ddp_test::expect;
 using ddp_test::Outcome;
 using ddp_test::Ranks;
+using ddp_test::require_on_all_ranks;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 using std::chrono::steady_clock;
