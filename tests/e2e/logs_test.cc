@@ -117,6 +117,10 @@ TEST_CASE("a second signal ends an agent that only waits for a console which nob
   CHECK(job.running());
   job.signal(SIGTERM);
   REQUIRE(job.wait_for_err("got SIGTERM"));
+  const auto heard = std::chrono::steady_clock::now();
+  REQUIRE(wait_until([&] {
+    return std::chrono::steady_clock::now() - heard > 600ms;
+  }));  // else it were the same wish
   CHECK(job.running());
   job.signal(SIGINT);
   CHECK(job.exit_code() == 0);  // the job had succeeded
