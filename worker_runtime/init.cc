@@ -29,7 +29,7 @@ std::optional<std::string> process_environment(const char* name) {
   return value != nullptr ? std::optional<std::string>(value) : std::nullopt;
 }
 
-/// Longer ones come to the same: what computes with them would have no room for them.
+/// A longer one would overflow where a deadline is computed from it.
 constexpr milliseconds kTimeoutMax = std::chrono::hours(24 * 365 * 10);
 
 /// Connects every rank with every other. A rank that dies meanwhile ends the wait at once.

@@ -29,6 +29,10 @@ std::string is_count(const std::string& text) {
   return parse_number<int>(text).value_or(0) > 0 ? "" : "'" + text + "' is no number above 0";
 }
 
+Error empty_text(const std::string& name) {
+  return {name + " is given an empty text", "command line", "name something, or leave it out"};
+}
+
 /// `--job=`, where CLI11 would take the word behind it.
 std::optional<Error> empty_value(std::span<const char* const> words) {
   for (const std::string_view word : words) {
@@ -36,8 +40,7 @@ std::optional<Error> empty_value(std::span<const char* const> words) {
       break;
     }
     if (word.starts_with("-") && word.find('=') == word.size() - 1) {
-      return Error{std::string(word.substr(0, word.size() - 1)) + " is given an empty text",
-                   "command line", "name something, or leave it out"};
+      return empty_text(std::string(word.substr(0, word.size() - 1)));
     }
   }
   return std::nullopt;
@@ -49,8 +52,7 @@ std::optional<Error> empty_word(const CLI::App& app) {
   for (const CLI::Option* option : app.get_options()) {
     for (const std::string& word : option->results()) {
       if (word.empty()) {
-        return Error{option->get_name(option->get_positional()) + " is given an empty text",
-                     "command line", "name something, or leave it out"};
+        return empty_text(option->get_name(option->get_positional()));
       }
     }
   }

@@ -265,8 +265,7 @@ class RealFiles : public FileLayer {
       problem = !is_free ? EEXIST : ::rename(from.c_str(), to.c_str()) != 0 ? errno : 0;
     }
     if (problem == EEXIST) {
-      return ddprun::Error{"is in the place of a snapshot, and none of this job", to.string(),
-                           "move it away"};
+      return ddprun::Error{"is in the way of a snapshot", to.string(), "move it away"};
     }
     if (problem != 0) {
       const Path into = to.parent_path().filename();

@@ -31,6 +31,14 @@ TrainingProgress told(bool left, bool complete = false) {
   return progress;
 }
 
+/// The node that hosts the coordinator.
+NodeId join_host(Story& s, bool witness = false) {
+  NodeDescription host = s.description("n1");
+  host.hosts_coordinator = true;
+  host.witness = witness;
+  return s.join(host);
+}
+
 /// Three nodes that run.
 struct Three {
   Story s{elastic()};
@@ -356,9 +364,7 @@ TEST_CASE("a spare that is asked to leave leaves, and nothing stops for it") {
 
 TEST_CASE("the node of the coordinator runs no workers any more when asked to leave, and stays") {
   Story s(elastic(2));
-  NodeDescription host = s.description("n1");
-  host.hosts_coordinator = true;
-  const NodeId a = s.join(host);
+  const NodeId a = join_host(s);
   const NodeId b = s.join("n2");
   s.apply(StopRequested{a, 12, StopWish::leave});
   s.stopped(a, {}, told(true));
@@ -381,9 +387,7 @@ TEST_CASE("a job whose nodes were all asked to leave is preempted, in whichever 
   MembershipOptions options = elastic(2);
   options.min_nodes = 2;
   Story s(options);
-  NodeDescription host = s.description("n1");
-  host.hosts_coordinator = true;
-  const NodeId a = s.join(host);
+  const NodeId a = join_host(s);
   const NodeId b = s.join("n2");
   const NodeId first = GENERATE_COPY(a, b);
   const NodeId second = first == a ? b : a;
@@ -407,10 +411,7 @@ TEST_CASE("the only node that gathers preempts the job when it is asked to leave
   MembershipOptions options = elastic(3);
   options.min_nodes = 3;
   Story s(options);
-  NodeDescription host = s.description("n1");
-  host.hosts_coordinator = true;
-  host.witness = GENERATE(false, true);
-  const NodeId a = s.join(host);
+  const NodeId a = join_host(s, GENERATE(false, true));
   SECTION("alone") {
     s.apply(StopRequested{a, kUsr2, StopWish::leave});
     CHECK(s.only<FinishJob>().summary->verdict == Verdict::preempted);

@@ -439,8 +439,7 @@ TEST_CASE("the machine's own files behave as the simulated ones", "[snapshot]") 
   CHECK_FALSE(files->rename(path / "00000003", path / "00000004"));
   REQUIRE(files->make_directory(path / "00000005"));
   CHECK(files->rename(path / "00000003", path / "00000005").error().sentence() ==
-        (path / "00000005").string() + ": is in the place of a snapshot, and none of this job; " +
-            "move it away");
+        (path / "00000005").string() + ": is in the way of a snapshot; move it away");
   REQUIRE(files->remove_all(path / "00000005"));
   CHECK(files->remove_all(path / "00000009"));
   CHECK_FALSE(files->read(path, 100));
