@@ -117,6 +117,11 @@ class Deb(Folder):
         out = run(usr / "bin/ddprun", "--standalone", "--nproc-per-node", "2",
                   self.folder / "made/consumer")
         self.assertEqual(out, "3\n3\n")
+        (self.folder / "consumer/CMakeLists.txt").write_text(
+            CONSUMER["CMakeLists.txt"].replace("REQUIRED", "REQUIRED COMPONENTS gloo"))
+        with self.assertRaisesRegex(AssertionError, "it has no components, and was asked for: gloo"):
+            run(CMAKE, "-G", "Ninja", "-S", self.folder / "consumer", "-B", self.folder / "refused",
+                f"-DCMAKE_PREFIX_PATH={usr}")
 
 
 class Lintian(Folder):

@@ -20,6 +20,8 @@ using OrderedJson = nlohmann::ordered_json;
 
 constexpr std::size_t kLengthBytes = 8;
 constexpr std::size_t kPageBytes = 4096;
+/// Of a header's JSON: its own names are in the outermost object.
+constexpr int kTensorDepth = 1;
 
 struct ElementSize {
   std::string_view dtype;
@@ -100,6 +102,7 @@ void check_cover(std::vector<SafetensorsEntry>& entries, std::size_t data_first,
 std::string write_safetensors_header(std::span<const SafetensorsEntry> entries) {
   // "pt" is what the Transformers library asks for before it loads a file.
   OrderedJson header = {{"__metadata__", {{"format", "pt"}}}};
+  auto& fields = header.get_ref<OrderedJson::object_t&>();
   std::set<std::string_view> names;
   std::size_t offset = 0;
   for (const auto& entry : entries) {
@@ -108,8 +111,10 @@ std::string write_safetensors_header(std::span<const SafetensorsEntry> entries) 
     }
     // Without gaps and in the order given, as check_cover() demands.
     const std::size_t end = offset + entry.byte_count;
-    header[entry.name] = {
-        {"dtype", entry.dtype}, {"shape", entry.shape}, {"data_offsets", {offset, end}}};
+    // By subscript each name would be looked for among all before it.
+    fields.emplace_back(entry.name, OrderedJson{{"dtype", entry.dtype},
+                                                {"shape", entry.shape},
+                                                {"data_offsets", {offset, end}}});
     offset = end;
   }
   std::string json = header.dump();
@@ -140,15 +145,35 @@ std::vector<SafetensorsEntry> read_safetensors_header(std::span<const std::byte>
   const auto* text = reinterpret_cast<const char*>(file.data()) + kLengthBytes;
   const std::size_t data_first = kLengthBytes + length;
   std::vector<SafetensorsEntry> entries;
+  // Each tensor is taken as it is read, and not kept as JSON: among kept ones each name would be
+  // looked for.
+  std::string name;
+  std::set<std::string> names;
+  const auto keep = [&](int depth, nlohmann::json::parse_event_t event, const OrderedJson& parsed) {
+    if (depth != kTensorDepth) {
+      return true;
+    }
+    if (event == nlohmann::json::parse_event_t::key) {
+      name = parsed.get<std::string>();
+      if (!names.insert(name).second) {
+        throw Error("its header has two tensors of the name '" + name + "'");
+      }
+    }
+    // Texts about the file; no tensor may have this name.
+    if (event != nlohmann::json::parse_event_t::object_end || name == "__metadata__") {
+      return true;
+    }
+    entries.push_back(read_entry(name, parsed, data_first, file.size() - data_first));
+    return false;
+  };
   try {
-    const auto header = OrderedJson::parse(text, text + length);
+    const auto header = OrderedJson::parse(text, text + length, keep);
     if (!header.is_object()) {
       throw Error("its header is not a JSON object");
     }
-    for (const auto& [name, value] : header.items()) {
-      // Texts about the file; no tensor may have this name.
-      if (name != "__metadata__") {
-        entries.push_back(read_entry(name, value, data_first, file.size() - data_first));
+    for (const auto& [other, value] : header.items()) {
+      if (other != "__metadata__") {
+        throw Error("its header says nothing of a tensor under '" + other + "'");
       }
     }
   } catch (const nlohmann::json::exception& problem) {

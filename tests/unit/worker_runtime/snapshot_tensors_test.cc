@@ -3,7 +3,10 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cstring>
+#include <span>
+#include <string>
 
+#include "ddp/safetensors.h"
 #include "tests/support/result_text.h"
 
 namespace ddp {
@@ -106,6 +109,26 @@ TEST_CASE("a safetensors file that is not whole and consistent is refused with a
                                   R"("b":{"dtype":"U8","shape":[2],"data_offsets":[1,3]}})",
                                   3)),
              Contains("does not begin where"));
+  CHECK_THAT(refusal_of(file_with(R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},)"
+                                  R"("a":{"dtype":"U8","shape":[1],"data_offsets":[1,2]}})",
+                                  2)),
+             Contains("two tensors of the name 'a'"));
+  CHECK_THAT(refusal_of(file_with(R"({"a":[1]})", 0)), Contains("says nothing of a tensor"));
+}
+
+TEST_CASE("a header of a hundred thousand tensors takes no longer than its length asks",
+          "[snapshot]") {
+  // Where each name is looked for among all others this takes a minute, and ctest's timeout ends
+  // it.
+  std::vector<SafetensorsEntry> entries;
+  for (int i = 100'000; i > 0; --i) {
+    entries.push_back({"experts." + std::to_string(i) + ".weight", "U8", {0}, 0, 0});
+  }
+  const auto header = write_safetensors_header(entries);
+  const auto read = read_safetensors_header(std::as_bytes(std::span(header)));
+  REQUIRE(read.size() == entries.size());
+  CHECK(std::equal(read.begin(), read.end(), entries.begin(),
+                   [](const auto& a, const auto& b) { return a.name == b.name; }));
 }
 
 }  // namespace ddp
