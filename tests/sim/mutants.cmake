@@ -40,7 +40,8 @@ function(ddprun_add_mutant name mutant)
 endfunction()
 list(REMOVE_ITEM MUTANTS forgets_a_lease)  # in a story no connection breaks by itself
 # What no story of a few ten thousand meets: a scenario is told otherwise.
-set(BY_SCENARIOS tells_spares_of_no_world/spare_knows_of_the_job spares_have_no_vote/spare_votes)
+set(BY_SCENARIOS tells_spares_of_no_world/spare_knows_of_the_job spares_have_no_vote/spare_votes
+                 plans_past_a_greeted_node/greeted_survivor)
 foreach(pair ${BY_SCENARIOS})
   string(REPLACE "/" ";" pair ${pair})
   list(POP_FRONT pair mutant scenario)

@@ -1,5 +1,6 @@
 #include "tests/sim/scenario.h"
 
+#include <algorithm>
 #include <functional>
 #include <map>
 #include <memory>
@@ -145,8 +146,11 @@ std::string Player::run(const std::string& line) {
     job(words);
     return {};
   }
-  if (!cluster_ || !obey(words)) {
-    error_ = "this is no command: " + line;
+  const bool is_of_all_known = std::all_of(words.begin() + 1, words.end(), [&](const auto& word) {
+    return word.front() != 'n' || machine_of_host(word) < options_.agents;
+  });
+  if (!cluster_ || !is_of_all_known || !obey(words)) {
+    error_ = "this is no command, or of a node that the job does not have: " + line;
     return {};
   }
   const std::string& violation = cluster_->violation();
