@@ -147,7 +147,7 @@ std::string Player::run(const std::string& line) {
     return {};
   }
   const bool is_of_all_known = std::all_of(words.begin() + 1, words.end(), [&](const auto& word) {
-    return word.front() != 'n' || machine_of_host(word) < options_.agents;
+    return word.front() != 'n' || machine_of_host(word) < options_.machines();
   });
   if (!cluster_ || !is_of_all_known || !obey(words)) {
     error_ = "this is no command, or of a node that the job does not have: " + line;
