@@ -1,6 +1,7 @@
 #include "trainer/layers/attention.h"
 
 #include <cmath>
+#include <type_traits>
 
 #include "trainer/layers/cpu_forms.h"
 #include "trainer/layers/exponential.h"
@@ -70,16 +71,29 @@ void gather(const Head& head, const float* from, std::size_t stride, float facto
   }
 }
 
+/// Some rows, from `t`, as columns of `to`. Their number is known to the compiler where it is a
+/// whole block: it then stores them at once.
+template <class Count>
+void gather_columns(const Head& head, const float* from, std::size_t stride, std::size_t t,
+                    Count count, float* __restrict to) {
+  for (std::size_t d = 0; d < head.size; ++d) {
+    for (std::size_t i = 0; i < count; ++i) {
+      to[d * head.time_padded + t + i] = from[(t + i) * stride + d];
+    }
+  }
+}
+
 /// The same as (D, T); padded columns are 0.
 void gather_transposed(const Head& head, const float* from, std::size_t stride,
                        float* __restrict to) {
-  for (std::size_t t = 0; t < head.time; ++t, from += stride) {
-    for (std::size_t d = 0; d < head.size; ++d) {
-      to[d * head.time_padded + t] = from[d];
-    }
+  constexpr std::integral_constant<std::size_t, 8> kBlock;
+  std::size_t t = 0;
+  for (; t + kBlock <= head.time; t += kBlock) {
+    gather_columns(head, from, stride, t, kBlock, to);
   }
+  gather_columns(head, from, stride, t, head.time - t, to);
   for (std::size_t d = 0; d < head.size; ++d) {
-    for (std::size_t t = head.time; t < head.time_padded; ++t) {
+    for (t = head.time; t < head.time_padded; ++t) {
       to[d * head.time_padded + t] = 0;
     }
   }
