@@ -162,12 +162,12 @@ class RendezvousResolver {
   Result<void> check_job_id() const {
     const std::string& id = options_.rdzv_id;
     if (id.empty() || id.size() > kJobIdBytesMax || id.find('/') != std::string::npos ||
-        id.find('\n') != std::string::npos) {
+        id.find('\n') != std::string::npos || utf8_prefix_length(id) != id.size()) {
       return Error{
           in_quotes(id) + " cannot name a job", at("rdzv-id"),
-          fmt::format(
-              "give 1 to {} bytes without a slash or a new line: it names a directory of logs",
-              kJobIdBytesMax)};
+          fmt::format("give 1 to {} bytes of UTF-8 without a slash or a new line: it names "
+                      "a directory of logs",
+                      kJobIdBytesMax)};
     }
     return {};
   }

@@ -77,7 +77,8 @@ inline CLI::Validator folder_name() {
       [](std::string& text) {
         const bool good =
             !text.empty() && text != "." && text != ".." && text.find('/') == std::string::npos;
-        return good ? std::string() : "must be a name without '/', not '" + text + "'";
+        return good ? std::string()
+                    : "must be a name of a new folder, without '/', not '" + text + "'";
       },
       "");
 }

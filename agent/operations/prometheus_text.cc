@@ -136,8 +136,8 @@ void add_accounts(Text& text, const Accounts& accounts) {
                seconds(track.replayed));
     text.gauge("training_steps", "Optimizer steps, without those done again.",
                static_cast<double>(accounts.steps));
-    text.counter("replayed_steps_total", "Optimizer steps that were, or will be, done again.",
-                 static_cast<double>(accounts.replayed_steps));
+    text.gauge("replayed_steps", "Optimizer steps that were, or will be, done again.",
+               static_cast<double>(accounts.replayed_steps));
   }
   if (accounts.saved.snapshot) {
     const bool by_step = accounts.saved.snapshot->unit == SnapshotUnit::step;

@@ -49,6 +49,13 @@ Terminals own_terminals() {
   return terminals;
 }
 
+/// Others write where this stream has ended: their lines begin with a prefix, too.
+void end_line(std::string& text) {
+  if (!text.empty() && text.back() != '\n') {
+    text += '\n';
+  }
+}
+
 /// Without folding: a teed stream through its filter alone.
 OutputSink filtered_sink(LogFilter line_filter, Console& console,
                          const std::shared_ptr<FilteredFile>& file) {
@@ -66,6 +73,8 @@ OutputSink filtered_sink(LogFilter line_filter, Console& console,
     std::string shown;
     std::string matching;
     filter->finish(shown, matching);
+    end_line(shown);
+    end_line(matching);
     console.write(shown);
     file->append(matching);
   };

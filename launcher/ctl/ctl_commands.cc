@@ -130,6 +130,20 @@ CtlFailure no_files(const CtlOptions& options) {
           kCtlFailed};
 }
 
+bool has_rank(const json& status, int rank) {
+  const json workers = status.value("workers", json::array());
+  return std::any_of(workers.begin(), workers.end(),
+                     [text = std::to_string(rank)](const json& worker) {
+                       return text_in(worker, "rank") == text;
+                     });
+}
+
+CtlFailure no_worker_of(int rank) {
+  return {Error{"no worker of this rank is on that node", "rank " + std::to_string(rank),
+                "ddpctl status tells which node has it"},
+          kCtlFailed};
+}
+
 /// Takes over the files of the attempt that runs now; `begins`: of the first one. The agent may
 /// have none yet: while nodes gather, and for a moment between two attempts.
 Failed take_logs(const json& status, const CtlOptions& options, bool begins, LogReader& reader) {
@@ -137,8 +151,13 @@ Failed take_logs(const json& status, const CtlOptions& options, bool begins, Log
   if (!any && options.follow) {
     return std::nullopt;
   }
-  const bool none = reader.take(status, options.rank) == 0;
-  return none && begins ? Failed(no_files(options)) : std::nullopt;
+  if (reader.take(status, options.rank) > 0 || !begins) {
+    return std::nullopt;
+  }
+  if (options.rank && !has_rank(status, *options.rank)) {
+    return no_worker_of(*options.rank);
+  }
+  return no_files(options);
 }
 
 /// Nothing, or that no worker there has this rank. One that is there may have written nothing yet.
@@ -147,16 +166,7 @@ Failed check_rank_is_there(const ChosenAgent& agent, int rank) {
   if (const auto* failure = std::get_if<CtlFailure>(&status)) {
     return *failure;
   }
-  const json workers = std::get<json>(status).value("workers", json::array());
-  const std::string text = std::to_string(rank);
-  const bool is_there = std::any_of(workers.begin(), workers.end(), [&text](const json& worker) {
-    return text_in(worker, "rank") == text;
-  });
-  return is_there
-             ? std::nullopt
-             : Failed(CtlFailure{Error{"no worker of this rank is on that node", "rank " + text,
-                                       "ddpctl status tells which node has it"},
-                                 kCtlFailed});
+  return has_rank(std::get<json>(status), rank) ? std::nullopt : Failed(no_worker_of(rank));
 }
 
 /// Files of another machine cannot be followed here; its agent reads their ends.

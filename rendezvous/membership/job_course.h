@@ -144,6 +144,7 @@ class JobCourse {
   std::optional<JobEnding> ending_;
   bool plan_dropped_ = false;   ///< by the newest loss
   Instant progress_told_at_{};  ///< to the voters; or the attempt was assigned
+  bool going_told_ = false;     ///< the voters know that the attempt has made its first step
 };
 
 }  // namespace ddprun

@@ -170,6 +170,7 @@ void JobCourse::assign() {
     commands_.push_back(Replicate{leadership_.voters(), in_use, so_far()});
   }
   progress_told_at_ = now_;
+  going_told_ = false;
   tell_story();
 }
 
@@ -196,8 +197,12 @@ void JobCourse::all_started() {
   tell_story();
 }
 
+/// The first step at once: with the story of the start alone a successor would count what was
+/// trained since as downtime of an incident that is over.
 void JobCourse::progress_told() {
-  if (now_ - progress_told_at_ >= kStoryPace) {
+  const bool is_going = accounts_.history().ledger().first_step_after().has_value();
+  const bool has_begun = is_going && !std::exchange(going_told_, true);
+  if (has_begun || now_ - progress_told_at_ >= kStoryPace) {
     progress_told_at_ = now_;
     tell_story();
   }

@@ -46,8 +46,8 @@ TEST_CASE("redirected streams go to files only, teed ones to the file and, prefi
   INFO(job.err);
   CHECK(job.exit_code == 0);
   CHECK(job.out.empty());
-  CHECK(count_of(job.err, "[trainer0]:err 0") == 1);
-  CHECK(count_of(job.err, "[trainer1]:err 1") == 1);
+  CHECK(count_of(job.err, "[trainer0]:err 0\n") == 1);
+  CHECK(count_of(job.err, "[trainer1]:err 1\n") == 1);
   const fs::path attempt = run_dir(dir.file("logs")) / "attempt_0";
   for (const std::string rank : {"0", "1"}) {
     CHECK(read_file(attempt / rank / "stdout.log") == "out " + rank + "\n");

@@ -98,15 +98,16 @@ class Gpt2Training {
   [[nodiscard]] std::size_t accumulation() const {
     return static_cast<std::size_t>(options_->accumulation);
   }
-  /// Of a step's samples on this rank, at most a batch each. With shares that differ, ranks make
-  /// different numbers of them, but reduce gradients once all the same.
+  /// Of a step's samples on this rank, at most a batch each. Ranks may make different numbers of
+  /// them, but reduce gradients once all the same.
   [[nodiscard]] std::size_t micro_steps(std::size_t samples) const {
-    return balance_.shares().empty()
-               ? accumulation()
-               : std::max<std::size_t>(1, (samples + batch_size() - 1) / batch_size());
+    return samples == 0 ? 1 : (samples - 1) / batch_size() + 1;
   }
-  /// Samples of one rank's step, of all ranks' the mean.
-  [[nodiscard]] std::size_t step_size() const { return batch_size() * accumulation(); }
+  /// Samples of one rank's step, of all ranks' the mean. An epoch has no more.
+  [[nodiscard]] std::size_t step_size() const {
+    const std::size_t all = std::max<std::size_t>(1, data_->train_samples());
+    return accumulation() > all / batch_size() ? all : batch_size() * accumulation();
+  }
 
   void resume() {
     // With --zero places for all moments, of which a part is kept: load() knows none of ranks.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <cstring>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -119,7 +120,11 @@ void read_file(const Path& path, std::map<std::string, Tensor, std::less<>>& mis
         throw Error("tensor '" + entry.name + "' has the shape " + to_text(entry.shape) +
                     ", and config.json asks for " + to_text(wanted->second.shape()));
       }
-      wanted->second.copy_from_host(floats_of(map.bytes(), entry).data());
+      const auto values = floats_of(map.bytes(), entry);
+      if (!std::all_of(values.begin(), values.end(), [](float v) { return std::isfinite(v); })) {
+        throw Error("tensor '" + entry.name + "' has a number that is not finite");
+      }
+      wanted->second.copy_from_host(values.data());
       done.insert(std::string(name));
       missing.erase(wanted);
     }

@@ -38,7 +38,10 @@ std::filesystem::path batch_path(const std::filesystem::path& directory, int num
 }  // namespace
 
 void append_cifar(std::string_view bytes, LabelledImages& images) {
-  if (bytes.empty() || bytes.size() % kCifarRecord != 0) {
+  if (bytes.empty()) {
+    throw Error("is empty; copy the file again");
+  }
+  if (bytes.size() % kCifarRecord != 0) {
     throw Error(
         fmt::format("{} bytes are no whole number of records of {} bytes; copy the file again",
                     bytes.size(), kCifarRecord));

@@ -76,6 +76,7 @@ TEST_CASE("a value that makes no sense is told by option, value and remedy", "[l
       {"--local-ranks-filter a p", "--local-ranks-filter", "'a'"},
       {"--local-ranks-filter -1 p", "--local-ranks-filter", "'-1'"},
       {"--rdzv-backend c10d --rdzv-endpoint h --rdzv-id= p", "--rdzv-id", "'' cannot name a job"},
+      {"--rdzv-backend c10d --rdzv-endpoint h --rdzv-id a\xff p", "--rdzv-id", "cannot name a job"},
       {"--signals-to-handle SIGKILL p", "--signals-to-handle", "SIGKILL"},
       {"--signals-to-handle SIGTERM,SIGSTOP p", "--signals-to-handle", "SIGSTOP"},
       {"--shutdown-timeout -1 p", "--shutdown-timeout", "-1 seconds"},

@@ -173,6 +173,31 @@ TEST_CASE("Standbys are told of progress within an attempt, every five seconds a
   CHECK(told.so_far->accounts.steps == 12);
 }
 
+TEST_CASE("Standbys are told of an attempt's first step at once, and of no other one") {
+  TwoVoters job;
+  Story& s = job.s;
+  s.started(job.nodes[0]);
+  s.started(job.nodes[1]);
+  s.wait(2s);
+  s.apply(WorkersProgress{job.nodes[0], s.attempt(), stepped(1s, 1)});
+  CHECK(s.all<TellStory>().empty());
+  s.apply(WorkersProgress{job.nodes[1], s.attempt(), stepped(2s, 1)});
+  const auto so_far = s.only<TellStory>().so_far;
+  CHECK(so_far->accounts.ran_by_step);
+  s.wait(1s);
+  s.apply(WorkersProgress{job.nodes[0], s.attempt(), stepped(1s, 9)});
+  CHECK(s.all<TellStory>().empty());
+
+  JobHistory successor;
+  successor.inherit(*so_far, s.now());
+  s.wait(3s);
+  successor.ended(Incident{}, {s.now(), s.now(), s.now()});
+  const Accounts accounts = successor.so_far(s.now()).accounts;
+  CHECK(accounts.by_step.startup == 2s);
+  CHECK(accounts.by_step.replayed == 3s);
+  CHECK(accounts.by_step.down() == 0s);
+}
+
 TEST_CASE("Voters store that an attempt has started, also of workers that report no progress") {
   TwoVoters job;
   Story& s = job.s;

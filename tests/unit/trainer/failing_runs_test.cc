@@ -86,6 +86,19 @@ TEST_CASE("a GPT-2 whose last snapshot cannot be saved does not end well on any 
                  "newest snapshot in outputs/gpt2 is of step 4") == 2);
 }
 
+TEST_CASE("a step of more micro-steps than an epoch has samples takes the epoch, and ends",
+          "[train]") {
+  const TempDir dir;
+  const auto text = dir.write("one_sample.txt", "seventeen letters");
+  const auto outcome = train(dir.path(),
+                             "gpt2 -s 16 -b 1000000000000 --validation-share 0 --max-steps 1 "
+                             "--accumulation 1000000000000 --data " +
+                                 text);
+  INFO(outcome.output);
+  CHECK(outcome.status == 0);
+  CHECK_THAT(outcome.output, Contains("1 steps are done") || Contains("Training finished"));
+}
+
 TEST_CASE("ranks with different options are told apart before they train", "[train]") {
   const TempDir dir;
   const auto text = write_text(dir);

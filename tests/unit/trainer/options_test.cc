@@ -101,7 +101,8 @@ TEST_CASE("a mistake is one sentence that names the option", "[options]") {
       {{"resnet", "--data", "x", "--momentum", "nan"},
        "--momentum: must be a number from 0 to below 1, not 'nan'; see train resnet --help"},
       {{"resnet", "--data", "x", "-e", "a/b"},
-       "--experiment-name: must be a name without '/', not 'a/b'; see train resnet --help"},
+       "--experiment-name: must be a name of a new folder, without '/', not 'a/b'; see train "
+       "resnet --help"},
       {{"resnet", "--data", "x", "--stem", "tall"},
        "--stem: must be small or large, not 'tall'; see train resnet --help"},
       {{"gpt2", "--data", "x", "--max-steps", "1000000000001"},

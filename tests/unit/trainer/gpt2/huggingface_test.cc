@@ -220,6 +220,8 @@ TEST_CASE("weights that are missing, of another shape or of another model are re
              Contains("has the type I32"));
   CHECK_THAT(weights_refusal({{"wte.weight", "F32", {3, 1}, std::string(11, '\0')}, ln_f()}),
              Contains("do not fit"));
+  CHECK_THAT(weights_refusal({{"wte.weight", "F32", {3, 1}, bytes_of<float>({1, NAN, 3})}, ln_f()}),
+             Contains("tensor 'wte.weight' has a number that is not finite"));
   const TempDir folder;
   CHECK_THROWS_WITH(check_read(folder.path()), Contains("model.safetensors: cannot be read"));
   const std::vector<NamedTensor> wrong = {{"wte.weight", Tensor::zeros({3}, DType::i32)}};
