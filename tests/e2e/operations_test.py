@@ -417,8 +417,9 @@ class Output(Jobs):
 
     def test_without_files_it_says_so(self):
         agent = self.start_alone(*WAITS)
-        for words in ((), ("-f",), ("-f", "--rank", "7")):
+        for words in ((), ("-f",), ("-f", "--rank", "0")):
             self.assertIn("--redirects 3", self.refused(1, agent, "logs", *words))
+        self.assertIn("no worker of this rank", self.refused(1, agent, "logs", "-f", "--rank", "7"))
 
     def test_stacks_are_taken_and_the_workers_run_on(self):
         agent = self.start_alone("--nproc-per-node", "2", TRAIN, "linear", "1000000", "1000000")
