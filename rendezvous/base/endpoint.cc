@@ -61,6 +61,12 @@ Result<Endpoint> parse_endpoint(std::string_view text, int default_port) {
   DDP_CHECK(default_port <= 65535, "a default port is a port");
   std::string_view host = text;
   std::optional<std::string_view> port_text;
+  if (text.find("://") != std::string_view::npos) {
+    return bad("it is a URL", text);
+  }
+  if (text.find(',') != std::string_view::npos) {
+    return bad("one endpoint is asked for here, and it has several", text);
+  }
   if (!text.empty() && text.front() == '[') {
     const auto close = text.find(']');
     if (close == std::string_view::npos) {

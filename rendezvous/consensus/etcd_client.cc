@@ -35,6 +35,8 @@ constexpr char kOldRevision[] = "revision of auth store is old";
 /// again (the same file, ErrGRPCAuthNotEnabled and ErrGRPCUserEmpty).
 constexpr char kNotEnabled[] = "authentication is not enabled";
 constexpr char kNobodyAsks[] = "user name is empty";
+/// Of a wrong name or password (the same file, ErrGRPCAuthFailed).
+constexpr char kWrongUser[] = "authentication failed";
 /// Of a user without a role, or with one for other keys (the same file, ErrGRPCPermissionDenied).
 constexpr char kDenied[] = "permission denied";
 constexpr int kUnavailable = 14;
@@ -168,6 +170,10 @@ struct EtcdClient::Impl : std::enable_shared_from_this<EtcdClient::Impl> {
     std::string why = printable(std::string(utf8_prefix(text_at(error, "message"), kWordsMax)));
     if (why.find(kDenied) != std::string::npos) {
       why += " (" + access.user + " needs to read and write keys below ddprun/)";
+    } else if (why.find(kWrongUser) != std::string::npos) {
+      why += " (DDPRUN_ETCD_USER=NAME:PASSWORD gave the user " + access.user + ")";
+    } else if (why.find(kNobodyAsks) != std::string::npos && access.user.empty()) {
+      why += " (DDPRUN_ETCD_USER=NAME:PASSWORD gives a user)";
     }
     if (why.empty()) {
       why = "error " + std::to_string(code) + " without a word";

@@ -160,11 +160,12 @@ class OneMember(Etcd):
             self.etcd.ask(f"/v3/auth/{path}", question)
         refused = self.start("1", "--join-timeout", "3")
         self.assertEqual(refused.wait(), 1)
-        self.assertIn("user name is empty", refused.err)
+        self.assertIn("user name is empty (DDPRUN_ETCD_USER=NAME:PASSWORD gives a user)", refused.err)
         # Each question has 1.5 s, and etcd works on a password: room for several on a busy machine.
         wrong = self.start("1", "--join-timeout", "12", env={"DDPRUN_ETCD_USER": "root:other"})
         self.assertEqual(wrong.wait(), 1)
-        self.assertIn("authentication failed, invalid user ID or password", wrong.err)
+        self.assertIn("authentication failed, invalid user ID or password (DDPRUN_ETCD_USER=NAME:PASSWORD "
+                      "gave the user", wrong.err)
         agents = [self.start("2", env={"DDPRUN_ETCD_USER": "root:secret"}) for _ in range(2)]
         self.wait_for_world(agents, 2)
         for agent in (wrong, *agents):

@@ -59,6 +59,8 @@ TEST_CASE("A bad endpoint is named with what is wrong about it") {
   CHECK(wrong("n1:80:90") == "it has several colons and is no IPv6 address");
   CHECK(wrong("::1:x") == "the port 'x' is not a number from 0 to 65535");
   CHECK(wrong("n 1:80") == "the host has a character that no host name or address has");
-  CHECK(wrong("http://n1") == "the port '//n1' is not a number from 0 to 65535");
+  CHECK(wrong("http://n1") == "it is a URL");
+  CHECK(wrong("https://n1:2379") == "it is a URL");
+  CHECK(wrong("n1:80,n2:80") == "one endpoint is asked for here, and it has several");
   CHECK(wrong("n1", -1) == "the port is missing");
 }
