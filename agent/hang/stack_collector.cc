@@ -216,6 +216,12 @@ struct StackCollector::Impl : std::enable_shared_from_this<StackCollector::Impl>
       const auto arguments = one.target.path.empty() || one.answered ? std::vector<std::string>()
                                                                      : tool_for(one.target.pid);
       if (arguments.empty()) {
+        if (!one.answered) {
+          append(one.target.path,
+                 is_python(one.target.pid)
+                     ? "\npy-spy would show its Python frames, and is not on PATH\n"
+                     : "\neu-stack or gdb would show its frames; neither is on PATH\n");
+        }
         continue;
       }
       append(one.target.path, "\n" + arguments.front() + ":\n");

@@ -435,6 +435,12 @@ class Output(Jobs):
         self.assertIn("no worker of this rank", self.refused(1, agent, "stacks", "--rank", "9"))
         self.assertEqual(self.status(agent)["incidents"], [])
 
+    def test_stacks_of_a_python_program_name_what_shows_them(self):
+        (self.folder / "sleeper.py").write_text("import time\ntime.sleep(600)\n")
+        agent = self.start_alone("--no-python", sys.executable, str(self.folder / "sleeper.py"))
+        wait_until(lambda: self.status(agent)["workers"], lambda: agent)
+        self.assertIn("py-spy", self.told(agent, "stacks"))
+
 
 if __name__ == "__main__":
     main()
