@@ -311,8 +311,9 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl>,
       return;  // without a store, StoreFailed is the next input
     }
     store->tell(order.world, found->second, options.master_addr);
-    send(order.node, encode(message::Assigned{std::move(order.world), order.configuration,
-                                              order.term, order.others, order.instance}));
+    send(order.node,
+         encode(message::Assigned{std::move(order.world), order.configuration, order.term,
+                                  order.others, order.instance, order.job_age}));
   }
 
   void carry_out(const EndJob&) {

@@ -64,6 +64,7 @@ struct AssignWorld {
   Term term{};
   int others = 0;  ///< nodes of the world, without the coordinator's own
   JobInstance instance{};
+  std::chrono::nanoseconds job_age{};  ///< since the job began, as the accounts count
 };
 
 /// For nodes that are in no world: others were handed this one. Each of them is told of every

@@ -164,7 +164,8 @@ void JobCourse::assign() {
     world.attempt = number;
     world.restarts_used = accounts_.budget().used();
     commands_.push_back(AssignWorld{one.node, std::move(world), in_use.configuration.number,
-                                    in_use.term, others, in_use.instance});
+                                    in_use.term, others, in_use.instance,
+                                    accounts_.history().ledger().wall_at(now_)});
   }
   if (keeps_void) {
     commands_.push_back(Replicate{leadership_.voters(), in_use, so_far()});

@@ -94,6 +94,9 @@ void FollowerState::world_runs(const Past& world) {
   if (!failover_) {
     return;
   }
+  if (world.instance != instance()) {
+    job_began_.reset();
+  }
   term_ = world.term;
   voter_.assigned(world.configuration, world.attempt, world.term);
   memory_.assigned(world);
@@ -103,11 +106,12 @@ void FollowerState::world_runs(const Past& world) {
   }
 }
 
-void FollowerState::told(const message::Assigned& order, Instant) {
+void FollowerState::told(const message::Assigned& order, Instant now) {
   Past world{order.term, order.world.attempt, order.configuration, order.world.group_rank,
              order.others};
   world.instance = order.instance;
   world_runs(world);
+  job_began_ = now - order.job_age;
 }
 
 /// A coordinator that begins without any state must not take a spare for a node that knows of no
@@ -120,6 +124,10 @@ void FollowerState::told(const message::TellWorld& order, Instant) {
   Past world{order.term, order.attempt, order.configuration, std::nullopt, 0};
   world.instance = order.instance;
   world_runs(world);
+}
+
+std::optional<Instant> FollowerState::job_began(JobInstance instance) const {
+  return past() && past()->instance == instance ? job_began_ : std::nullopt;
 }
 
 JobInstance FollowerState::instance() const {

@@ -45,6 +45,8 @@ class FollowerState {
   [[nodiscard]] const std::optional<Past>& past() const { return memory_.past(); }
   /// It was in no world and has no vote. Also true of a node that has just started.
   [[nodiscard]] bool is_spare() const { return !stored_ && (!past() || !past()->group_rank); }
+  /// When that instance of its job began, as the accounts count; none: it was in no world of it.
+  [[nodiscard]] std::optional<Instant> job_began(JobInstance instance) const;
   /// Of the job that it was part of, or 0.
   [[nodiscard]] JobInstance instance() const;
   /// Its coordinator, or the state that it stores, is of that instance.
@@ -63,6 +65,7 @@ class FollowerState {
   JobInstance instance_{};  ///< as its coordinator said at first
   std::optional<message::VoterState> stored_;
   Instant stored_at_{};
+  std::optional<Instant> job_began_;  ///< the instance of past()
 };
 
 }  // namespace ddprun

@@ -183,6 +183,10 @@ void Node::on(Appointed input) {
                          was_lost ? now_ - contact_ : Instant{},
                          lost_clause_,
                          {}};
+  // A service does not know when it was given what it keeps. A member of the job does.
+  if (const auto began = known_.job_began(state.replicated.instance)) {
+    takeover.told_ago = std::max(now_ - *began - state.so_far.accounts.wall, Instant{});
+  }
   if (input.before_its_lease_ended) {
     takeover.leases_end_in = std::max(leases_end, now_) - now_;
   }

@@ -16,7 +16,7 @@ namespace ddprun {
 inline constexpr std::string_view kPreambleMagic = "DDPRUN";
 inline constexpr std::size_t kPreambleBytes = 8;
 /// Raised whenever a message changes. Nodes of one job run one version of ddprun.
-inline constexpr std::uint16_t kProtocolVersion = 21;
+inline constexpr std::uint16_t kProtocolVersion = 22;
 
 /// Largest frame from an agent: a bounded set of failure records (kIncidentEvidenceBytesMax).
 inline constexpr std::size_t kAgentFrameBytesMax = 1024 * 1024;

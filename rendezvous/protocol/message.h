@@ -78,6 +78,9 @@ struct Assigned {
   Term term{};
   int others = 0;  ///< nodes of the world, without the coordinator's own
   JobInstance instance{};
+  /// How long ago the job began, as its accounts count (Accounts::wall). With it a member knows
+  /// how old accounts are that it reads somewhere: no two hosts need one clock.
+  std::chrono::nanoseconds job_age{};
 };
 struct Stop {
   AttemptNumber attempt{};

@@ -105,6 +105,7 @@ void fields(Tag<Assigned>, A& a, V& v) {
   id(a, v.term);
   a.integer(v.others, 0, kWorldSizeMax);
   id(a, v.instance);
+  kNanoseconds(a, v.job_age);
 }
 
 template <class A, class V>

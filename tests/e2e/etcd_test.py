@@ -66,6 +66,26 @@ class OneMember(Etcd):
         self.wait_for_world([*others, newcomer], 3)
         self.end_well([*others, newcomer])
 
+    def test_the_accounts_lack_nothing_after_a_failover(self):
+        # What etcd has of the job was written when its workers had started.
+        events = self.folder / "events"
+        began = time.monotonic()
+        agents = self.start_job(2, "1:2", "--event-log", str(events))
+        started = time.monotonic()
+        killed_at = started + 4
+        wait_until(lambda: time.monotonic() > killed_at, "the clock", seconds=60)
+        first, (other,) = self.coordinator_of(agents)
+        before = self.said([other])
+        self.kill_agent(first)
+        self.wait_for_world([other], 1, before)
+        self.end_well([other])
+        ended = time.monotonic()
+        told = [json.loads(line) for line in events.read_text().splitlines()]
+        last = [one for one in told if one["event"] == "ledger"][-1]
+        self.assertGreater(last["productive_ms"], 3900, last)
+        self.assertGreater(last["wall_ms"], 1000 * (killed_at - started), last)
+        self.assertLess(last["wall_ms"], 1000 * (ended - began), last)
+
     def test_the_last_node_of_three_goes_on_alone(self):
         agents = self.start_job(3, "1:3")
         first, others = self.coordinator_of(agents)

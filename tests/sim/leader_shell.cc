@@ -280,10 +280,10 @@ void LeaderShell::carry_out(const SendMessage& order) {
 }
 
 void LeaderShell::carry_out(AssignWorld order) {
-  carry_out(SendMessage{
-      {order.node},
-      std::make_shared<message::Message>(message::Assigned{
-          std::move(order.world), order.configuration, order.term, order.others, order.instance})});
+  carry_out(SendMessage{{order.node},
+                        std::make_shared<message::Message>(message::Assigned{
+                            std::move(order.world), order.configuration, order.term, order.others,
+                            order.instance, order.job_age})});
 }
 
 void LeaderShell::carry_out(const SendAndClose& order) {

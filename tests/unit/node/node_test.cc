@@ -105,6 +105,43 @@ TEST_CASE("A node that the service lets lead goes on with the committed state") 
   }
 }
 
+TEST_CASE("What a service keeps of a job is as old as a member of that job knows") {
+  NodeStory story(true, true);
+  story.follow(Term{1});
+  message::Assigned assigned;
+  assigned.term = Term{1};
+  assigned.instance = kJob;
+  assigned.job_age = 5s;
+  message::VoterState state;
+  state.replicated.term = Term{1};
+  state.replicated.instance = kJob;
+  state.replicated.configuration = {make_configuration(Term{1}, kLeader, 1), {kServiceVoter}};
+  state.heartbeat_timeout = 3s;
+  state.so_far.accounts.wall = 7s;
+  story.step(ToldByLeader{assigned});
+  Instant told_ago{};
+  SECTION("which was handed a world of it") {
+    told_ago = 5s + 30s - 7s;
+  }
+  SECTION("and no younger than this moment, though the message was long on its way") {
+    state.so_far.accounts.wall = 36s;
+  }
+  SECTION("and nobody knows it who was only told of that job") {
+    const message::TellWorld other{AttemptNumber{1}, make_configuration(Term{1}, kLeader, 2),
+                                   Term{1}, JobInstance{43}};
+    state.replicated.instance = other.instance;
+    story.step(ToldByLeader{other});
+  }
+  story.wait(30s);
+  story.lose(true);
+  story.step(WorkersGone{});
+  story.step(Appointed{Term{3}, kJob, state, false});
+  const auto* leads = story.find<BeginLeading>();
+  REQUIRE(leads != nullptr);
+  REQUIRE(leads->takeover);
+  CHECK(leads->takeover->state.told_ago == told_ago);
+}
+
 TEST_CASE("A node that leads again tells why it had led no more") {
   NodeStory story(true, true);
   story.step(Appointed{Term{1}, kJob, std::nullopt, false});

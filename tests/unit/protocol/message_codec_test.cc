@@ -168,7 +168,7 @@ std::vector<Message> one_of_each() {
           GiveUp{"no program"},
           Accepted{Term{3}, VoterId{5}, 12345, JobInstance{99}, {7, 8, 9}, true},
           Rejected{"why", "todo"},
-          Assigned{world, ConfigurationNumber{4}, Term{3}, 1},
+          Assigned{world, ConfigurationNumber{4}, Term{3}, 1, JobInstance{5}, 90s},
           Stop{AttemptNumber{2}, "reason", StopHow::preempt, 10},
           Finish{full_summary()},
           Waiting{full_table()},
