@@ -19,11 +19,13 @@
 #include <spdlog/sinks/stdout_sinks-inl.h>
 #include <spdlog/spdlog-inl.h>
 
+#include <locale>
 #include <mutex>
 
 namespace fmt::detail {
 template thousands_sep_result<char> thousands_sep_impl(locale_ref);
 template char decimal_point_impl(locale_ref);
+template std::locale locale_ref::get<std::locale>() const;
 template void buffer<char>::append(const char*, const char*);
 template void vformat_to(buffer<char>&, string_view, basic_format_args<FMT_BUFFER_CONTEXT(char)>,
                          locale_ref);

@@ -14,11 +14,11 @@ die() {
   exit 1
 }
 
-# A preset's build folder, as CMakePresets.json has it.
+# A preset's build folder, as CMakePresets.json has it. (portable is for scripts/package.)
 build_dir() {
   case $1 in
     release) printf build ;;
-    debug | asan | tsan) printf 'build-%s' "$1" ;;
+    debug | asan | tsan | portable) printf 'build-%s' "$1" ;;
     *) die "no preset '$1': there are release, debug, asan and tsan" ;;
   esac
 }

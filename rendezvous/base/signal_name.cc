@@ -1,44 +1,45 @@
 #include "rendezvous/base/signal_name.h"
 
-#include <array>
+#include <algorithm>
 #include <csignal>
-#include <cstring>
-#include <utility>
+#include <iterator>
 
 namespace ddprun {
 namespace {
 
-/// Those above are real-time signals, and have numbers only.
-constexpr int kLastNamed = 31;
-/// Names that mean a signal which has another one in signal_name(). Users write both.
-constexpr std::array<std::pair<std::string_view, int>, 3> kSecondNames{
-    {{"SIGIOT", SIGABRT}, {"SIGPOLL", SIGPOLL}, {"SIGCLD", SIGCHLD}}};
+struct Named {
+  int number;
+  std::string_view name;
+};
+/// glibc has such a table since 2.32 only (sigabbrev_np). Of a signal with two names the first is
+/// the one that people are told; users write both. Real-time signals have numbers only.
+constexpr Named kNames[] = {
+    {SIGHUP, "SIGHUP"},       {SIGINT, "SIGINT"},   {SIGQUIT, "SIGQUIT"}, {SIGILL, "SIGILL"},
+    {SIGTRAP, "SIGTRAP"},     {SIGABRT, "SIGABRT"}, {SIGBUS, "SIGBUS"},   {SIGFPE, "SIGFPE"},
+    {SIGKILL, "SIGKILL"},     {SIGUSR1, "SIGUSR1"}, {SIGSEGV, "SIGSEGV"}, {SIGUSR2, "SIGUSR2"},
+    {SIGPIPE, "SIGPIPE"},     {SIGALRM, "SIGALRM"}, {SIGTERM, "SIGTERM"}, {SIGSTKFLT, "SIGSTKFLT"},
+    {SIGCHLD, "SIGCHLD"},     {SIGCONT, "SIGCONT"}, {SIGSTOP, "SIGSTOP"}, {SIGTSTP, "SIGTSTP"},
+    {SIGTTIN, "SIGTTIN"},     {SIGTTOU, "SIGTTOU"}, {SIGURG, "SIGURG"},   {SIGXCPU, "SIGXCPU"},
+    {SIGXFSZ, "SIGXFSZ"},     {SIGPROF, "SIGPROF"}, {SIGIO, "SIGIO"},     {SIGPWR, "SIGPWR"},
+    {SIGVTALRM, "SIGVTALRM"}, {SIGSYS, "SIGSYS"},   {SIGIOT, "SIGIOT"},   {SIGWINCH, "SIGWINCH"},
+    {SIGPOLL, "SIGPOLL"},     {SIGCLD, "SIGCLD"},
+};
 
 }  // namespace
 
 /// The name that people look for in the messages of other programs, as signal(7) has it.
 std::string signal_name(int number) {
-  if (number == SIGIO) {
-    return "SIGIO";  // glibc says POLL
-  }
-  const char* const name = ::sigabbrev_np(number);
-  return name != nullptr ? std::string("SIG") + name : "signal " + std::to_string(number);
+  const auto* const found = std::find_if(std::begin(kNames), std::end(kNames),
+                                         [&](const Named& one) { return one.number == number; });
+  return found != std::end(kNames) ? std::string(found->name) : "signal " + std::to_string(number);
 }
 
-/// With SIG or without, as kill(1) takes it. Through the names, so that both functions agree.
+/// With SIG or without, as kill(1) takes it.
 int signal_number(std::string_view name) {
-  const auto is = [name](std::string_view full) { return name == full || name == full.substr(3); };
-  for (int number = 1; number <= kLastNamed; ++number) {
-    if (is(signal_name(number))) {
-      return number;
-    }
-  }
-  for (const auto& [second, number] : kSecondNames) {
-    if (is(second)) {
-      return number;
-    }
-  }
-  return 0;
+  const auto* const found = std::find_if(
+      std::begin(kNames), std::end(kNames),
+      [&](const Named& one) { return name == one.name || name == one.name.substr(3); });
+  return found != std::end(kNames) ? found->number : 0;
 }
 
 }  // namespace ddprun

@@ -82,7 +82,7 @@ class OneMember(Etcd):
         ended = time.monotonic()
         told = [json.loads(line) for line in events.read_text().splitlines()]
         last = [one for one in told if one["event"] == "ledger"][-1]
-        self.assertGreater(last["productive_ms"], 3900, last)
+        self.assertGreater(last["productive_ms"], 2900, last)  # up to the last contact
         self.assertGreater(last["wall_ms"], 1000 * (killed_at - started), last)
         self.assertLess(last["wall_ms"], 1000 * (ended - began), last)
 

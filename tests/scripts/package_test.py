@@ -3,8 +3,9 @@ run, and say of themselves what is true. One version is in all of them.
 
 usage: package_test.py CMAKE BUILD_DIR [TEST...]
        package_test.py CMAKE BUILD_DIR --full    installs the packages in a bare Debian 12 made for it,
-                                                 runs a job and builds a trainer there; as root, with a
-                                                 network"""
+                                                 runs a job and builds a trainer there; makes the wheel that
+                                                 is given away, and installs it in a Debian 11; as root,
+                                                 with a network"""
 import os
 import pathlib
 import re
@@ -214,6 +215,32 @@ class Wheel(Folder):
         self.assertNotIn("not here", done.stdout)
 
 
+OLDER = "bullseye"  # Debian 11: glibc 2.31
+GLIBC_OLDEST = 28
+
+
+def in_root(bare):
+    return ["unshare", "--mount", "--pid", "--fork", "--kill-child", f"--mount-proc={bare}/proc", "chroot",
+            bare, "sh", "-euc"]
+
+
+def full_wheel(folder, mirror, report):
+    """The wheel of scripts/package, where glibc is older than the one of the system that it is made on."""
+    bare = folder / "older"
+    wheel = pathlib.Path(report("the wheel", ROOT / "scripts/package", "wheel").split()[-1])
+    newest = int(re.search(r"-manylinux_2_(\d+)_", wheel.name)[1])
+    if newest > GLIBC_OLDEST:
+        sys.exit(f"package_test: {wheel.name} needs a glibc newer than 2.{GLIBC_OLDEST}")
+    report("debootstrap", "debootstrap", "--variant=minbase", "--include=python3-venv", OLDER, bare, mirror)
+    shutil.copy(wheel, bare / "tmp")
+    agent = "bin/python -m ddprun --nnodes 2 --rdzv-endpoint localhost:29400 --no-python printenv RANK"
+    out = report("a job in Debian 11", *in_root(bare),
+                 f"cd /tmp; python3 -m venv v; cd v; bin/pip -q install --no-index ../{wheel.name}; "
+                 f"bin/ddpctl --version; {agent} & {agent}; wait $!")
+    if sorted(out.split("\n")) != ["", "0", "1", f"ddpctl {VERSION}"]:
+        sys.exit(f"package_test: {out}")
+
+
 def full():
     """Both packages in a Debian 12 of their own, by apt, so that it is apt who finds what they need."""
     from setup_test import SUITE, mirrors, report
@@ -233,8 +260,7 @@ def full():
         for deb in debs:
             shutil.copy(deb, bare / "tmp")
         write_consumer(bare / "tmp/consumer")
-        inside = ["unshare", "--mount", "--pid", "--fork", "--kill-child",
-                  f"--mount-proc={bare}/proc", "chroot", bare, "sh", "-euc"]
+        inside = in_root(bare)
         apt = "DEBIAN_FRONTEND=noninteractive apt-get -q install -y --no-install-recommends "
         report("install ddprun", *inside, f"apt-get -q update; {apt} /tmp/{debs[0].name}")
         out = report("a job", *inside, "cd /tmp; ddprun --version; "
@@ -248,6 +274,7 @@ def full():
             sys.exit(f"package_test: {out}")
         report("remove", *inside, "apt-get -q purge -y ddprun ddprun-dev; "
                "test ! -e /usr/bin/ddprun -a ! -e /usr/include/ddp")
+        full_wheel(folder, base[0], report)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 

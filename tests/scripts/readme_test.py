@@ -8,7 +8,7 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 OTHERS = {"--at", "--ntasks-per-node", "--install", "--prefix", "--preset", "--help", "--with-pytorch",
-          "--with-slurm", "--with-ssh", "--with-etcd", "--with-kubernetes", "--with-cuda-headers",
+          "--with-slurm", "--with-ssh", "--with-etcd", "--with-kubernetes", "--with-cuda-headers", "--with-zig",
           "--trainers",
           "--readme", "--check", "--quick", "--all", "--full", "--seeds", "--new-seeds"}
 
