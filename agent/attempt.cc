@@ -28,6 +28,7 @@ struct Attempt::Worker {
   std::string known_reason;
   bool asked_for_stack = false;
   bool dies_of_term = false;  ///< looked up when it was sent SIGTERM
+  bool told_failure = false;  ///< had written its error file then
   std::string stack;
   std::optional<ExitStatus> exit;
   std::chrono::steady_clock::time_point ended;
@@ -170,6 +171,8 @@ void Attempt::signal_all(int number) {
                                !catches(worker->process->pid(), SIGTERM);
       if (number == SIGTERM) {
         worker->dies_of_term = !catches(worker->process->pid(), SIGTERM);
+        const auto told = read_bounded(worker->logs.error_file, 1);
+        worker->told_failure = told && !told->empty();
         // Before the signal: ddp::Preemption takes an unmarked SIGTERM for a scheduler's order to
         // save.
         worker->progress->page().being_ended = 1;
@@ -305,6 +308,7 @@ FailureRecord Attempt::record(int local_rank, ExitStatus exit, bool after_stop) 
   end.exit = exit;
   end.after_stop = after_stop;
   end.dies_of_term = worker.dies_of_term;
+  end.told_failure = worker.told_failure;
   end.known_reason = worker.known_reason;
   end.exit_time = worker.ended_wall;
   end.failure_kind = worker.progress ? worker.progress->page().failure_kind.load() : 0;
@@ -321,7 +325,7 @@ FailureRecord Attempt::record(int local_rank, ExitStatus exit, bool after_stop) 
     record.stack = python.empty() ? worker.stack : python;
     record.stacks_path = worker.logs.stacks_file;
   }
-  if (after_stop && !worker.asked_for_stack) {
+  if (after_stop && !worker.asked_for_stack && !record.own_error) {
     // It tells of our signal. Of thousands of nodes this would be hundreds of megabytes for the
     // coordinator at each restart; the files stay on this node.
     record.error_file_json.clear();

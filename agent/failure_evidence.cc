@@ -95,12 +95,13 @@ std::string message_without_error_file(const WorkerEnd& end) {
                      end.exit.value == SIGABRT ? by_stderr : "");
 }
 
-/// It was on its way out when it was told to stop. What SIGTERM ends writes nothing after it, and
-/// what exits all the same had begun to before.
+/// It was on its way out when it was told to stop: its error file was there, or what it did after
+/// that tells. What SIGTERM ends writes nothing more, and what exits all the same had begun to.
 bool failed_before_stop(const WorkerEnd& end) {
   const bool exited = end.exit.kind == ExitStatus::Kind::exited;
-  return end.after_stop && end.dies_of_term && !end.exit.success() &&
-         (exited || (end.exit.value == SIGTERM && ends_in_traceback(end.stderr_tail)));
+  const bool tells = end.dies_of_term &&
+                     (exited || (end.exit.value == SIGTERM && ends_in_traceback(end.stderr_tail)));
+  return end.after_stop && !end.exit.success() && (end.told_failure || tells);
 }
 
 }  // namespace
@@ -145,7 +146,9 @@ FailureRecord make_failure_record(WorkerEnd end) {
   record.peer_lost = record.peer_lost || names_lost_peer(record.message) || names_lost_peer(error);
   record.own_error = failed_before_stop(end) && !record.peer_lost;
   if (record.own_error && record.exit.kind == ExitStatus::Kind::signalled) {
-    record.message = shortened(error, kMessageBytesMax / 2) + "; stopped on its way out";
+    const bool by_file = !record.error_file_json.empty();
+    record.message = shortened(by_file ? record.message : error, kMessageBytesMax / 2) +
+                     "; stopped on its way out";
   }
   if (!end.known_reason.empty()) {
     record.message = shortened(record.message, kMessageBytesMax - end.known_reason.size() - 2) +

@@ -26,6 +26,7 @@ struct WorkerEnd {
   ExitStatus exit;
   bool after_stop = false;
   bool dies_of_term = false;  ///< it had no handler for the SIGTERM that it was stopped by
+  bool told_failure = false;  ///< its error file was there when it was stopped
   std::string known_reason;   ///< what the agent knows of why it ended; one clause, may be empty
   std::chrono::sys_time<std::chrono::microseconds> exit_time{};
   std::uint64_t failure_kind = 0;  ///< ProgressPage's

@@ -8,7 +8,6 @@
 #include <boost/asio/steady_timer.hpp>
 #include <chrono>
 #include <csignal>
-#include <cstdlib>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -94,8 +93,7 @@ struct LocalWorkers::Impl {
     }
     // Anybody may write to the FIFO, and a pid may be another process by now.
     if (!descends_from(timer.pid, ::getpid())) {
-      log->info("process {} does not belong to this job (any more); ignoring its expired timer",
-                timer.pid);
+      log->info("process {} is not of this job (any more); its timer is ignored", timer.pid);
       return;
     }
     log->warn("process {}: {}; sending it {}", timer.pid, what, signal_name(timer.signal));
@@ -253,8 +251,8 @@ struct LocalWorkers::Impl {
     const auto killed = kill_descendants(keep, descendants_bound(spec));
     if (!killed) {
       log->error("{}", killed.error().sentence());
-    } else if (*killed > 0) {
-      log->info("killed {} processes that the workers had left behind", *killed);
+    } else if (const int left = *killed - std::exchange(killed_warm, 0); left > 0) {
+      log->info("processes that the workers had left behind, and that were killed: {}", left);
     }
   }
 
@@ -364,6 +362,7 @@ struct LocalWorkers::Impl {
   asio::steady_timer deadline;
   HangResponse hang;
   std::unique_ptr<WarmPool> warm;
+  int killed_warm = 0;  ///< by forget_warm(): no leftovers of workers
   group::WorkerGroup group;
   OomDetector memory{read_file, in_first_pid_namespace()};
   std::unique_ptr<FileTimer> timers;
@@ -411,6 +410,7 @@ void LocalWorkers::kill() {
 }
 
 void LocalWorkers::forget_warm() {
+  impl_->killed_warm = impl_->warm ? static_cast<int>(impl_->warm->pids().size()) : 0;
   impl_->warm.reset();
 }
 

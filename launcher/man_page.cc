@@ -80,7 +80,9 @@ std::string environment_section() {
       {{"PET_*",
         "The value of an option that is not given: PET_MAX_RESTARTS for --max-restarts, and so on. "
         "A flag takes a whole number, not zero for on."},
-       {env::kPythonExec, "The Python that runs a program; else the first python3 on PATH."},
+       {env::kPythonExec,
+        "The Python that runs a program; else that of the virtual environment that "
+        "ddprun is installed in; else the first python3 on PATH."},
        {env::kLogLevel, "How much ddprun tells: DEBUG, INFO, WARNING (as without it), ERROR."},
        {env::kErrorFile, "Where ddprun writes the root cause of a failure, as JSON."},
        {env::kLogLinePrefixTemplate, "What stands before each line of --tee."},
@@ -180,9 +182,13 @@ std::string man_page(std::string_view version, std::string_view date) {
          options_section() + environment_section() + exit_status_section() +
          terms("FILES", {{"/etc/ddprun/NAME.conf",
                           "The command line and the variables of the service ddprun@NAME."},
+                         {"$XDG_RUNTIME_DIR/ddprun, /run/user/UID/ddprun or /tmp/ddprun-UID",
+                          "The sockets by which ddpctl of user UID finds running agents."},
                          {"$TMPDIR/ddprun_*",
                           "The workers' files (error files, logs) without --log-dir."}}) +
-         examples_section() + ".SH SEE ALSO\n.BR systemd.service (5),\n.BR sd_notify (3)\n";
+         examples_section() +
+         ".SH SEE ALSO\n.BR ddpctl (1),\n.BR train (1),\n.BR systemd.service (5),\n.BR sd_notify "
+         "(3)\n";
 }
 
 }  // namespace ddprun

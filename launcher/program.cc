@@ -134,8 +134,9 @@ Result<std::string> find_executable(const ProgramRequest& request) {
                                 : "write ./" + request.name + " for the one in this directory"};
 }
 
-/// torchrun runs PYTHON_EXEC, else the interpreter that it runs in itself. ddprun runs in none, so
-/// it takes the first on PATH: that of the virtual environment, where one is active.
+/// torchrun runs PYTHON_EXEC, else the interpreter that it runs in itself. ddprun runs in none.
+/// Where it lies in a virtual environment it takes that one's, though it may not be active; else
+/// the first on PATH.
 Result<std::string> find_python(const ProgramRequest& request) {
   if (has_slash(request.python)) {
     const std::string path = absolute(request.python, request.current_dir);
@@ -143,6 +144,11 @@ Result<std::string> find_python(const ProgramRequest& request) {
       return Error{*problem, "PYTHON_EXEC=" + request.python, "name a Python interpreter"};
     }
     return path;
+  }
+  if (const std::string own = request.beside_dir + "/python3";
+      request.python.empty() && !is_missing(request.beside_dir + "/../pyvenv.cfg") &&
+      !obstacle(own)) {
+    return own;
   }
   const std::vector<std::string> names = request.python.empty()
                                              ? std::vector<std::string>{"python3", "python"}

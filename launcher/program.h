@@ -21,7 +21,7 @@ struct ProgramRequest {
   std::string name;  ///< as the user wrote it
   std::vector<std::string> arguments;
   bool local_rank_argument = false;  ///< --local-rank=N comes first of the arguments
-  std::string python;       ///< PYTHON_EXEC; empty: python3, then python, on the search path
+  std::string python;                ///< PYTHON_EXEC; empty: see find_program
   std::string search_path;  ///< PATH: directories between colons, an empty one is the current
   std::string beside_dir;   ///< the directory of ddprun; asked after the search path
   std::string current_dir;  ///< what relative paths are relative to
@@ -32,7 +32,9 @@ struct ProgramRequest {
 std::string local_rank_option(std::string_view source);
 
 /// A name with a slash is a path and nothing is searched. The Error names what was looked for and
-/// where. A script must exist; whether a module does, only Python knows.
+/// where. A script must exist; whether a module does, only Python knows. Python is `python`, else
+/// that of the virtual environment that `beside_dir` is the bin of, else python3, then python, on
+/// the search path.
 Result<Program> find_program(const ProgramRequest& request);
 
 }  // namespace ddprun

@@ -107,7 +107,8 @@ std::variant<Command, Exit> parse_options(int argc, const char* const* argv) {
     // --help arrives here, too, with status 0. CLI11 has a code for each kind of mistake. Launchers
     // and their users need one code, and it must differ from that of a failed training.
     if (problem.get_exit_code() == 0) {
-      return Exit{app.exit(problem, std::cout, std::cerr), ""};
+      app.exit(problem, std::cout, std::cerr);
+      return std::cout.flush() ? Exit{0, ""} : Exit{1, "stdout cannot be written to"};
     }
     const auto chosen = app.get_subcommands();
     if (chosen.empty()) {

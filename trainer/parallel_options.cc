@@ -30,12 +30,12 @@ std::optional<BalanceChoice> balance_from(const std::string& text) {
     return std::nullopt;
   }
   for (const std::string& part : CLI::detail::split(text, ',')) {
-    double weight = 0;
+    const auto weight = number_in<double>(part);
     // Within bounds in which neither a sum nor a ratio of weights leaves those of a double.
-    if (!CLI::detail::lexical_cast(part, weight) || !(weight >= 1e-6 && weight <= 1e6)) {
+    if (!weight || !(*weight >= 1e-6 && *weight <= 1e6)) {
       return std::nullopt;
     }
-    choice.weights.push_back(weight);
+    choice.weights.push_back(*weight);
   }
   return choice;
 }

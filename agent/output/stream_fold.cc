@@ -74,6 +74,11 @@ void StreamFold::release(int stream, Time now, std::string& shown, std::string& 
 
 void StreamFold::end(int stream, Time now, std::string& shown, std::string& filtered) {
   Stream& from = streams_.at(static_cast<std::size_t>(stream));
+  // Others write behind a teed line, and their lines begin with a prefix.
+  const bool unended = from.filter.inside_line() || !from.filter.unfinished().empty();
+  if (unfinished_ == Unfinished::kept && unended) {
+    from.filter.feed("\n", adder(stream, now, shown), filtered);
+  }
   from.filter.finish(adder(stream, now, shown), filtered);
   DDP_CHECK(from.filter.unfinished().empty(), "a stream that has ended is shown to its end");
   from.unfinished_until.reset();

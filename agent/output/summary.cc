@@ -133,7 +133,9 @@ std::string block(const FailureRecord& record, std::size_t index, bool with_stde
   line("host", record.node);
   line("rank", fmt::format("{} (local_rank: {})", record.rank, record.local_rank));
   // Python's form, as torchrun has it: SIGKILL is -9.
-  line("exitcode", fmt::format("{} (pid: {})", record.exit.torchrun_code(), record.pid));
+  const bool by_signal = record.exit.kind == ExitStatus::Kind::signalled;
+  line("exitcode", fmt::format("{} (pid: {}){}", record.exit.torchrun_code(), record.pid,
+                               by_signal ? "  (" + signal_name(record.exit.value) + ")" : ""));
   line("blame", std::string(blame_text(record)));
   line("error_file", record.error_file_path.empty() ? "<N/A>" : record.error_file_path);
   line("traceback", indented(traceback, "  "));

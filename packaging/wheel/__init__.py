@@ -1,6 +1,7 @@
 """ddprun: a native elastic launcher for distributed training, with torchrun's command line."""
 import importlib.metadata
 import os
+import pathlib
 import sys
 
 
@@ -8,10 +9,21 @@ def program():
     """The path of the program that this package has installed."""
     for file in importlib.metadata.files("ddprun") or ():
         if file.name == "ddprun" and file.parent.name != "ddprun":
-            return str(file.locate())
-    raise FileNotFoundError("the package ddprun has no program: install it again with pip")
+            # `pip install --target` puts programs beside the packages, and notes another place.
+            beside = pathlib.Path(__file__).resolve().parents[1] / "bin" / "ddprun"
+            for path in (pathlib.Path(file.locate()), beside):
+                if path.is_file() and path.stat().st_size == file.size:
+                    return str(path)
+    sys.exit("ddprun: the program of the Python package ddprun is not where pip has put it; install the "
+             "package again")
 
 
 def environment():
     """Workers run under this Python, as torchrun's do, unless PYTHON_EXEC names another one."""
     return {"PYTHON_EXEC": sys.executable, **os.environ}
+
+
+def become_program():
+    """This process runs the command line as ddprun itself."""
+    path = program()
+    os.execve(path, ["ddprun", *sys.argv[1:]], environment())

@@ -1,7 +1,4 @@
 """python -m ddprun: this process becomes ddprun."""
-import os
-import sys
+from ddprun import become_program
 
-from ddprun import environment, program
-
-os.execve(program(), ["ddprun", *sys.argv[1:]], environment())
+become_program()

@@ -1,23 +1,32 @@
 """Stands in for torch.distributed.run where a program calls it by name: `python -m ddprun.torchrun` for
 `python -m torch.distributed.run`, and main() with the same words."""
+import ctypes
 import signal
 import subprocess
 import sys
 import threading
 
-from ddprun import environment, program
+from ddprun import become_program, environment, program
+
+# What ddprun does at each of them is for the job; so is the end of this process (prctl(2)).
+FOR_THE_JOB = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
+PR_SET_PDEATHSIG = 1
+libc = ctypes.CDLL(None)
 
 
 def main(args=None):
     """Runs a job, and returns when it has succeeded; else raises SystemExit with ddprun's exit code.
-    Meanwhile SIGTERM and SIGINT are for the job."""
+    Meanwhile the signals that ddprun handles are for the job. Where this process, or the thread that
+    has called, ends before the job does, that gets SIGTERM: it saves, and ends."""
     words = sys.argv[1:] if args is None else list(args)
-    job = subprocess.Popen([program(), *words], env=environment())
+    job = subprocess.Popen([program(), *words], env=environment(),
+                           preexec_fn=lambda: libc.prctl(PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0))
     before = {}
-    # Python has handlers in its main thread alone; elsewhere who called must end the job.
+    # Python has handlers in its main thread alone.
     if threading.current_thread() is threading.main_thread():
-        for number in (signal.SIGTERM, signal.SIGINT):
-            before[number] = signal.signal(number, lambda one, _frame: job.send_signal(one))
+        for number in FOR_THE_JOB:
+            if signal.getsignal(number) != signal.SIG_IGN:  # as under nohup
+                before[number] = signal.signal(number, lambda one, _frame: job.send_signal(one))
     try:
         code = job.wait()
     finally:
@@ -28,4 +37,4 @@ def main(args=None):
 
 
 if __name__ == "__main__":
-    main()
+    become_program()

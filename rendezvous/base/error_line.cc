@@ -1,5 +1,7 @@
 #include "rendezvous/base/error_line.h"
 
+#include <algorithm>
+#include <cctype>
 #include <cstddef>
 #include <vector>
 
@@ -35,6 +37,16 @@ bool links(std::string_view line) {
          line.starts_with("The above exception was the direct cause");
 }
 
+/// "ValueError: ...", "KeyboardInterrupt", "jobs.f.<locals>.Lost: ...": an exception's name, alone
+/// or with a colon. Whatever else follows a traceback is none.
+bool names_error(std::string_view line) {
+  const auto in_name = [](unsigned char c) {
+    return std::isalnum(c) != 0 || c == '_' || c == '.' || c == '<' || c == '>' || c >= 0x80;
+  };
+  const auto* const end = std::find_if_not(line.begin(), line.end(), in_name);
+  return end != line.begin() && (end == line.end() || *end == ':');
+}
+
 /// Of Python's last chain of tracebacks: its first error, and where its last error stands.
 struct Chain {
   std::string_view first;
@@ -51,7 +63,9 @@ Chain last_chain(const std::vector<std::string_view>& lines) {
       in_traceback = true;
     } else if (in_traceback && !line.empty() && line.front() != ' ') {
       // Frames are indented, the error is not.
-      chain = {linked && !chain.first.empty() ? chain.first : trimmed(line), i};
+      if (names_error(trimmed(line))) {
+        chain = {linked && !chain.first.empty() ? chain.first : trimmed(line), i};
+      }
       in_traceback = linked = false;
     } else if (links(line)) {
       linked = true;

@@ -110,6 +110,20 @@ TEST_CASE("I-21: a worker that throws ddp::DoNotRetry is not started again") {
                "the worker asked not to be started again", "0 of 5");
 }
 
+TEST_CASE("A worker's wish not to be started again holds though its victim ends first") {
+  const TempDir dir;
+  const std::string fails = R"(cd "$0"; say() { echo '{"message": {"message": "'"$1"'", "extraInfo":
+    {"py_callstack": "", "timestamp": "1700000000", "retry": '$2'}}}' >"$TORCHELASTIC_ERROR_FILE"; }
+    [ $RANK = 1 ] || { say "there is no such data set" false; : >told; exec sleep 60; }
+    until [ -e told ]; do sleep 0.01; done; say "Connection closed by peer [1]" true; exit 1)";
+  const Finished job =
+      run({.argv = {"ddprun", "--standalone", "--nproc-per-node", "2", "--max-restarts", "3", "sh",
+                    "-c", fails, dir.path().string()}});
+  check_failed(job, 1, "the worker asked not to be started again", "0 of 3");
+  CHECK(contains(job.err, "rank 0 on "));
+  CHECK(contains(job.err, "there is no such data set; stopped on its way out"));
+}
+
 TEST_CASE("Rules --on signal, SIGNAL and start tell faults apart") {
   const Words fail_signal{"--max-restarts", "2", "--on", "signal=fail"};
   check_failed(acted(fail_signal, {"step:1,kill:15"}), 1, "that ends the job (--on signal=fail)",

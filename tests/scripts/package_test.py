@@ -6,10 +6,12 @@ usage: package_test.py CMAKE BUILD_DIR [TEST...]
                                                  runs a job and builds a trainer there; makes the wheel that
                                                  is given away, and installs it in a Debian 11; as root,
                                                  with a network"""
+import importlib.util
 import os
 import pathlib
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -20,6 +22,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path += [str(ROOT / "tests" / "support"), str(ROOT / "tests" / "scripts")]
 import skip  # noqa: E402
 from free_port import free_port  # noqa: E402
+from program import wait_until  # noqa: E402
 
 CMAKE, BUILD = pathlib.Path(sys.argv.pop(1)), pathlib.Path(sys.argv.pop(1))
 VERSION = re.search(r"^project\(ddprun VERSION (\S+)", (ROOT / "CMakeLists.txt").read_text(), re.M)[1]
@@ -186,6 +189,24 @@ class Wheel(Folder):
                           "sys.exit(int(sys.argv[1]))\n")
         self.two_agents(python, script)
         self.as_torchrun(python, script)
+        self.signals_of_a_caller(python)
+
+    def test_the_program_is_found_where_pip_was_given_a_folder(self):
+        skip.need("program", importlib.util.find_spec("pip") is not None, "Python has no pip: install python3-pip")
+        target = self.folder / "deep/er/site"
+        run(sys.executable, "-m", "pip", "install", "--no-index", "--disable-pip-version-check", "--quiet",
+            "--target", target, self.wheel)
+        # What lies where the package's list of files points to is another program.
+        (self.folder / "deep/bin").mkdir()
+        shutil.copy("/bin/false", self.folder / "deep/bin/ddprun")
+        for words in (["-m", "ddprun"], ["-m", "ddprun.torchrun"]):
+            self.assertEqual(run(sys.executable, *words, "--version", env={**os.environ, "PYTHONPATH": str(target)}),
+                             f"ddprun {VERSION}\n")
+        (target / "bin/ddprun").unlink()
+        done = subprocess.run([sys.executable, "-m", "ddprun"], env={**os.environ, "PYTHONPATH": str(target)},
+                              text=True, capture_output=True, timeout=60)
+        self.assertEqual((done.returncode, done.stderr), (1, "ddprun: the program of the Python package ddprun is not "
+                                                             "where pip has put it; install the package again\n"))
 
     def two_agents(self, python, script):
         command = [python, "-m", "ddprun", "--nnodes", "2", "--rdzv-endpoint",
@@ -200,6 +221,19 @@ class Wheel(Folder):
         self.assertEqual([agent.returncode for agent in agents], [0, 0], said)
         # Under the Python that was started, though its environment is not activated.
         self.assertEqual(sorted(out for out, _ in said), [f"0 {python}\n", f"1 {python}\n"])
+
+    def signals_of_a_caller(self, python):
+        """Those that ddprun handles are for the job, and nothing is left of it when its caller is killed."""
+        caller = ("import ddprun.torchrun\n"
+                  "ddprun.torchrun.main(['--standalone', '--', 'sh', '-c', 'echo $$$$; exec sleep 300'])\n")
+        for number, code in ((signal.SIGHUP, 1), (signal.SIGUSR1, 75), (signal.SIGKILL, -signal.SIGKILL)):
+            with self.subTest(signal=number), subprocess.Popen(
+                    [python, "-c", caller], text=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+                    preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL)) as called:
+                worker = int(called.stdout.readline())
+                called.send_signal(number)
+                self.assertEqual(called.wait(60), code)
+                wait_until(lambda: not pathlib.Path(f"/proc/{worker}").exists(), "the worker's end")
 
     def as_torchrun(self, python, script):
         """By name, and called: it comes back after a job that succeeded, else ends as ddprun does."""

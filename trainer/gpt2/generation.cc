@@ -91,6 +91,9 @@ void generate_gpt2(const Context& context, const Gpt2Options& options, const Gpt
     std::fputs(tokenizer.decode(std::span(&token, 1)).c_str(), stdout);
   }
   std::fputs("\n", stdout);
+  if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) {
+    throw DoNotRetry("stdout cannot be written to: the text is not whole there");
+  }
 }
 
 }  // namespace ddp

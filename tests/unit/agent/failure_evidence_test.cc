@@ -133,6 +133,15 @@ TEST_CASE("a worker that had failed when it was stopped is told apart from the o
   end.dies_of_term = false;
   end.stderr_tail = own;
   CHECK_FALSE(has_own_error());
+  // Its error file was there before the signal, whatever it did after that.
+  end.told_failure = true;
+  end.error_file = error_file("no such data set", "1700000005");
+  CHECK(has_own_error());
+  end.exit = killed(SIGKILL);
+  CHECK(make_failure_record(end).message == "no such data set; stopped on its way out");
+  end.error_file = error_file("Connection closed by peer [1.2.3.4]", "1700000005");
+  end.stderr_tail.clear();
+  CHECK_FALSE(has_own_error());
 }
 
 TEST_CASE("the message of an error file goes before all else", "[agent]") {

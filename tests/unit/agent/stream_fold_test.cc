@@ -123,7 +123,20 @@ TEST_CASE("teed lines wait for their ends, and filters see each worker's own", "
   CHECK(bench.look() == "[0]WARN half\r50%\n[0,1]WARN x\n");
   CHECK(bench.filtered.ends_with("[p1]WARN x\n"));
   bench.fold.end(1, bench.now, bench.shown, bench.filtered);
-  CHECK(bench.look() == "[1]last");
+  bench.pass(LineFold::kWait);
+  CHECK(bench.look() == "[1]last\n");  // others write behind it
+}
+
+TEST_CASE("last lines without an end are lines as any others where they are teed",
+          "[agent][fold]") {
+  Bench bench(2, Unfinished::kept, brackets);
+  bench.join(2);
+  bench.feed(0, "WARN done");
+  bench.feed(1, "WARN done");
+  bench.fold.end(0, bench.now, bench.shown, bench.filtered);
+  bench.fold.end(1, bench.now, bench.shown, bench.filtered);
+  CHECK(bench.look() == "[0,1]WARN done\n");
+  CHECK(bench.filtered == "[p0]WARN done\n[p1]WARN done\n");
 }
 
 TEST_CASE("the last one left waits for nothing", "[agent][fold]") {

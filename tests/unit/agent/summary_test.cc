@@ -173,7 +173,7 @@ TEST_CASE("the report of a failed job has torchrun's layout", "[agent]") {
             "  time      : 2023-11-14_22:13:20\n"
             "  host      : n2\n"
             "  rank      : 3 (local_rank: 1)\n"
-            "  exitcode  : -9 (pid: 103)\n"
+            "  exitcode  : -9 (pid: 103)  (SIGKILL)\n"
             "  blame     : cause\n"
             "  error_file: <N/A>\n"
             "  traceback : Signal 9 (SIGKILL) received by PID 103\n" +
@@ -275,7 +275,7 @@ TEST_CASE("the rules are as wide as the widest line, at most 60", "[agent]") {
   CHECK(first_rule(std::string(48, 't')) == std::string(55, '='));
   CHECK(first_rule(std::string(90, 't')) == std::string(60, '='));
   summary.incidents[0].records[0].message = "m";
-  CHECK(first_rule("t") == std::string(33, '='));
+  CHECK(first_rule("t") == std::string(38, '='));
 }
 
 TEST_CASE("a job that somebody stopped, or that never ran, says so in a line", "[agent]") {

@@ -28,6 +28,18 @@ TEST_CASE("The error of a program is the exception of its traceback, whatever co
   CHECK(error_line(kGlooError + kValueError) == "ValueError: bad batch");  // the first was handled
 }
 
+TEST_CASE("What follows a traceback's frames is an error if it names one") {
+  const std::string frames = "Traceback (most recent call last):\n  File \"t.py\", line 3\n";
+  for (const char* error :
+       {"KeyboardInterrupt", "jobs.f.<locals>.Lost: 3", "Fehlschl\xc3\xa4ge: x"}) {
+    CHECK(error_line(frames + error + "\nbye\n") == error);
+  }
+  // CPython's words where an exception cannot be shown.
+  CHECK(error_line("Traceback (most recent call last):\nobject address  : 0x7f\n"
+                   "object repr     : ConnectionResetError(104)\nlost sys.stderr\n") ==
+        "lost sys.stderr");
+}
+
 TEST_CASE("Of exceptions that led to each other the first is the error") {
   const std::string handling =
       "\nDuring handling of the above exception, another exception occurred:\n\n";

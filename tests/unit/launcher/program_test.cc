@@ -157,6 +157,19 @@ TEST_CASE("a Python script runs unbuffered under python3, or else python", "[lau
   CHECK(program->display_name == "train.py");
 }
 
+TEST_CASE("ddprun in a virtual environment runs that one's Python, active or not", "[launcher]") {
+  Tree tree;
+  tree.add("here/train.py", false);
+  const std::string first = tree.add("path1/python3");
+  const std::string own = tree.add("beside/python3");
+  ProgramRequest request = tree.request("train.py", ProgramKind::python_script);
+  CHECK(find_program(request)->path == first);  // beside it as in /usr/bin
+  tree.add("pyvenv.cfg", false);
+  CHECK(find_program(request)->path == own);
+  request.python = first;
+  CHECK(find_program(request)->path == first);
+}
+
 TEST_CASE("PYTHON_EXEC names the interpreter, by name or by path", "[launcher]") {
   Tree tree;
   tree.add("here/train.py", false);
