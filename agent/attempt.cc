@@ -28,7 +28,7 @@ struct Attempt::Worker {
   std::string known_reason;
   bool asked_for_stack = false;
   bool dies_of_term = false;  ///< looked up when it was sent SIGTERM
-  bool told_failure = false;  ///< had written its error file then
+  bool told_failure = false;  ///< had written its error file by then
   std::string stack;
   std::optional<ExitStatus> exit;
   std::chrono::steady_clock::time_point ended;
@@ -160,7 +160,7 @@ void Attempt::notify_all(int number) {
   }
 }
 
-void Attempt::signal_all(int number) {
+void Attempt::signal_all(int number, bool fences) {
   for (const auto& worker : workers_) {
     if (worker->process && worker->process->running()) {
       // With its fault handler Python prints its stack on SIGABRT; on SIGTERM it would end without
@@ -171,13 +171,17 @@ void Attempt::signal_all(int number) {
                                !catches(worker->process->pid(), SIGTERM);
       if (number == SIGTERM) {
         worker->dies_of_term = !catches(worker->process->pid(), SIGTERM);
-        const auto told = read_bounded(worker->logs.error_file, 1);
-        worker->told_failure = told && !told->empty();
         // Before the signal: ddp::Preemption takes an unmarked SIGTERM for a scheduler's order to
         // save.
         worker->progress->page().being_ended = 1;
       }
       worker->process->signal(tells_stack ? SIGABRT : number);
+    }
+  }
+  if (number == SIGTERM && !fences) {
+    for (const auto& worker : workers_) {  // none has begun a file for the signal yet
+      const auto told = read_bounded(worker->logs.error_file, 1);
+      worker->told_failure = told && !told->empty();
     }
   }
 }

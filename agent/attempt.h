@@ -62,7 +62,8 @@ class Attempt {
   /// To every worker that still runs. After keep_stacks(), a worker that does not catch SIGTERM but
   /// SIGABRT gets that one: it is Python with its fault handler on, and tells its stack by it.
   /// SIGTERM is marked as ours on the progress channel first.
-  void signal_all(int number);
+  /// Then who had written its error file is looked up; not where it `fences`: a disk may hang.
+  void signal_all(int number, bool fences);
   /// Dead before its first signal, though the order for that may have been there before the news.
   [[nodiscard]] bool ended_unasked(int local_rank) const;
   /// Of the workers that still run: all follow orders to save and leave (ddp::Preemption).

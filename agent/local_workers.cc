@@ -197,7 +197,7 @@ struct LocalWorkers::Impl {
   void carry_out(const group::SignalWorkers& order) {
     // Before the signal: who cannot react to it is known by how it stands now.
     attempt->note_standstills();
-    attempt->signal_all(order.signal);
+    attempt->signal_all(order.signal, order.fences);
   }
 
   void carry_out(const group::OrderSave&) {

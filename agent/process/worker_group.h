@@ -59,6 +59,7 @@ struct ReportFailure {  ///< the first failure of this attempt on this node
 };
 struct SignalWorkers {  ///< every worker that still runs
   int signal = 0;
+  bool fences = false;  ///< for Awaited::fence: nothing may hold it up
 };
 struct OrderSave {};
 /// What the workers have until the deadline.

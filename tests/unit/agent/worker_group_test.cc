@@ -34,7 +34,7 @@ std::string text(const std::vector<Command>& commands) {
       add("report-failure:" + std::to_string(f->local_rank));
     }
     if (const auto* s = std::get_if<SignalWorkers>(&command)) {
-      add("signal:" + std::to_string(s->signal));
+      add("signal:" + std::to_string(s->signal) + (s->fences ? "!" : ""));
     }
     if (std::holds_alternative<OrderSave>(command))
       add("order-save");
@@ -208,10 +208,10 @@ TEST_CASE("a stop has the grace that it was ordered with, and the next one the u
 
 TEST_CASE("a fence shortens whatever grace the workers have, but for those being killed") {
   auto working = running(1);
-  CHECK(text(working.handle(FenceOrdered{150ms})) == "signal:15 arm:fence/150");
+  CHECK(text(working.handle(FenceOrdered{150ms})) == "signal:15! arm:fence/150");
   auto saving = running(1);
   (void)saving.handle(SaveOrdered{60s});
-  CHECK(text(saving.handle(FenceOrdered{150ms})) == "signal:15 arm:fence/150");
+  CHECK(text(saving.handle(FenceOrdered{150ms})) == "signal:15! arm:fence/150");
   auto stopping = running(1);
   (void)stopping.handle(StopOrdered{SIGTERM});
   CHECK(text(stopping.handle(FenceOrdered{150ms})) == "arm:fence/150");
