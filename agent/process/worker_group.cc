@@ -191,7 +191,7 @@ WorkerGroup::Commands WorkerGroup::begin_stopping(int signal, const ArmDeadline&
   if (running_workers() == 0) {
     return end_stopping();
   }
-  return {SignalWorkers{signal, deadline.awaited == Awaited::fence}, deadline};
+  return {SignalWorkers{signal, deadline.what == Awaited::fence}, deadline};
 }
 
 /// The report comes last: it lets the coordinator start the next attempt.

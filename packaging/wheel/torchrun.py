@@ -1,5 +1,6 @@
 """Stands in for torch.distributed.run where a program calls it by name: `python -m ddprun.torchrun` for
-`python -m torch.distributed.run`, and main() with the same words."""
+`python -m torch.distributed.run`, main() with the same words, and run() with what its parser makes of
+them."""
 import ctypes
 import signal
 import subprocess
@@ -34,6 +35,28 @@ def main(args=None):
             signal.signal(number, handler)
     if code != 0:
         raise SystemExit(code if code > 0 else 128 - code)
+
+
+def get_args_parser():
+    """torchrun's own: who fills in its options has PyTorch."""
+    from torch.distributed.run import get_args_parser as theirs
+    return theirs()
+
+
+def run(args):
+    """As main(), with a Namespace of that parser's options."""
+    main(words_of(args))
+
+
+def words_of(args):
+    """The command line that gives these options; what has its default is not named."""
+    words = []
+    for action in get_args_parser()._actions:  # argparse has no other list of them
+        value = getattr(args, action.dest, action.default)
+        if action.option_strings and value is not None and value != action.default:
+            name = next(name for name in action.option_strings if name.startswith("--"))
+            words.append(name if action.nargs == 0 else f"{name}={value}")
+    return [*words, args.training_script, *args.training_script_args]
 
 
 if __name__ == "__main__":

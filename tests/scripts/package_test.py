@@ -190,6 +190,9 @@ class Wheel(Folder):
         self.two_agents(python, script)
         self.as_torchrun(python, script)
         self.signals_of_a_caller(python)
+        done = subprocess.run([python, "-m", "ddprun.accelerate", "launch"], text=True, capture_output=True, timeout=60)
+        self.assertEqual((done.returncode, done.stdout), (1, ""))
+        self.assertRegex(done.stderr, r"^ddprun: python -m ddprun.accelerate needs PyTorch and accelerate \(.*\n$")
 
     def test_the_program_is_found_where_pip_was_given_a_folder(self):
         skip.need("program", importlib.util.find_spec("pip") is not None, "Python has no pip: install python3-pip")
