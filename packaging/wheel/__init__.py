@@ -12,7 +12,7 @@ def program():
             # `pip install --target` puts programs beside the packages, and notes another place.
             beside = pathlib.Path(__file__).resolve().parents[1] / "bin" / "ddprun"
             for path in (pathlib.Path(file.locate()), beside):
-                if path.is_file() and path.stat().st_size == file.size:
+                if path.is_file() and file.size in (None, path.stat().st_size):
                     return str(path)
     sys.exit("ddprun: the program of the Python package ddprun is not where pip has put it; install the "
              "package again")
