@@ -161,6 +161,7 @@ void Attempt::notify_all(int number) {
 }
 
 void Attempt::signal_all(int number, bool fences) {
+  const timespec signalled = coarse_time();
   for (const auto& worker : workers_) {
     if (worker->process && worker->process->running()) {
       // With its fault handler Python prints its stack on SIGABRT; on SIGTERM it would end without
@@ -179,9 +180,8 @@ void Attempt::signal_all(int number, bool fences) {
     }
   }
   if (number == SIGTERM && !fences) {
-    for (const auto& worker : workers_) {  // none has begun a file for the signal yet
-      const auto told = read_bounded(worker->logs.error_file, 1);
-      worker->told_failure = told && !told->empty();
+    for (const auto& worker : workers_) {
+      worker->told_failure = was_written_before(signalled, worker->logs.error_file);
     }
   }
 }

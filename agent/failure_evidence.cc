@@ -221,6 +221,19 @@ Result<OpenFile> open_plain_file(const std::string& path) {
 
 }  // namespace
 
+timespec coarse_time() {
+  timespec now{};
+  ::clock_gettime(CLOCK_REALTIME_COARSE, &now);
+  return now;
+}
+
+bool was_written_before(const timespec& moment, const std::string& path) {
+  struct stat status {};
+  return ::stat(path.c_str(), &status) == 0 && status.st_size > 0 &&
+         std::pair(status.st_mtim.tv_sec, status.st_mtim.tv_nsec) <
+             std::pair(moment.tv_sec, moment.tv_nsec);
+}
+
 std::string read_tail(const std::string& path, std::size_t bytes_max) {
   const auto file = open_plain_file(path);
   if (!file) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <ctime>
 #include <string>
 #include <string_view>
 
@@ -46,6 +47,12 @@ FailureRecord make_failure_record(WorkerEnd end);
 
 /// Pure. The last whole lines of `text`, at most `bytes_max`; one longer line is cut at its begin.
 std::string last_lines(std::string_view text, std::size_t bytes_max);
+
+/// The clock of a file's times.
+timespec coarse_time();
+/// A file that holds something, and was last written before `moment`, by a tick of that clock at
+/// least.
+bool was_written_before(const timespec& moment, const std::string& path);
 
 /// The end of a file by last_lines; empty when it cannot be read.
 std::string read_tail(const std::string& path, std::size_t bytes_max);

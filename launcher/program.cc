@@ -145,10 +145,12 @@ Result<std::string> find_python(const ProgramRequest& request) {
     }
     return path;
   }
-  if (const std::string own = request.beside_dir + "/python3";
-      request.python.empty() && !is_missing(request.beside_dir + "/../pyvenv.cfg") &&
-      !obstacle(own)) {
-    return own;
+  if (request.python.empty() && !is_missing(request.beside_dir + "/../pyvenv.cfg")) {
+    for (const char* name : {"/python3", "/python"}) {
+      if (std::string own = request.beside_dir + name; !obstacle(own)) {
+        return own;
+      }
+    }
   }
   const std::vector<std::string> names = request.python.empty()
                                              ? std::vector<std::string>{"python3", "python"}

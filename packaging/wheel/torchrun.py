@@ -2,6 +2,7 @@
 `python -m torch.distributed.run`, main() with the same words, and run() with what its parser makes of
 them."""
 import ctypes
+import os
 import signal
 import subprocess
 import sys
@@ -16,11 +17,15 @@ libc = ctypes.CDLL(None)
 
 
 def main(args=None):
+    """Runs the job of these words, or of sys.argv."""
+    _run_job(sys.argv[1:] if args is None else list(args), environment())
+
+
+def _run_job(words, env):
     """Runs a job, and returns when it has succeeded; else raises SystemExit with ddprun's exit code.
     Meanwhile the signals that ddprun handles are for the job. Where this process, or the thread that
     has called, ends before the job does, that gets SIGTERM: it saves, and ends."""
-    words = sys.argv[1:] if args is None else list(args)
-    job = subprocess.Popen([program(), *words], env=environment(),
+    job = subprocess.Popen([program(), *words], env=env,
                            preexec_fn=lambda: libc.prctl(PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0))
     before = {}
     # Python has handlers in its main thread alone.
@@ -44,19 +49,34 @@ def get_args_parser():
 
 
 def run(args):
-    """As main(), with a Namespace of that parser's options."""
-    main(words_of(args))
+    """As main(), with a Namespace of that parser's options. What is in it counts, and not a PET_ variable,
+    which the parser has read, nor a scheduler."""
+    words, variables = words_of(args)
+    _run_job(words, {name: value for name, value in environment().items() if name not in variables})
 
 
 def words_of(args):
-    """The command line that gives these options; what has its default is not named."""
-    words = []
-    for action in get_args_parser()._actions:  # argparse has no other list of them
-        value = getattr(args, action.dest, action.default)
-        if action.option_strings and value is not None and value != action.default:
-            name = next(name for name in action.option_strings if name.startswith("--"))
-            words.append(name if action.nargs == 0 else f"{name}={value}")
-    return [*words, args.training_script, *args.training_script_args]
+    """The command line that gives these options, and the variables that would give others."""
+    actions = [action for action in get_args_parser()._actions  # argparse has no other list of them
+               if action.option_strings and hasattr(args, action.dest)]
+    variables = {f"PET_{action.dest.upper()}" for action in actions}
+    kept = {name: os.environ.pop(name) for name in variables if name in os.environ}
+    defaults = vars(get_args_parser().parse_known_args(["script"])[0])
+    os.environ.update(kept)
+    words = ["--no-scheduler"]
+    for action in actions:
+        value = getattr(args, action.dest)
+        # Without an endpoint the backend that torchrun calls static by default is none in particular.
+        always = action.dest in ("nnodes", "nproc_per_node") or (
+            action.dest == "rdzv_backend" and getattr(args, "rdzv_endpoint", ""))
+        if value is None or not always and value == defaults.get(action.dest):
+            continue
+        name = next(name for name in action.option_strings if name.startswith("--"))
+        if action.nargs == 0:
+            words += [name] if value else []
+        else:
+            words.append(f"{name}={','.join(value) if isinstance(value, list) else value}")
+    return [*words, args.training_script, *args.training_script_args], variables
 
 
 if __name__ == "__main__":

@@ -144,6 +144,18 @@ TEST_CASE("a worker that had failed when it was stopped is told apart from the o
   CHECK_FALSE(has_own_error());
 }
 
+TEST_CASE("a file counts as written before a moment if it holds something since then", "[agent]") {
+  const TempDir dir;
+  timespec moment = coarse_time();
+  CHECK_FALSE(was_written_before(moment, dir.file("none")));
+  dir.write("empty", "");
+  dir.write("error.json", "{}");
+  CHECK_FALSE(was_written_before(moment, dir.file("error.json")));
+  moment.tv_sec += 60;
+  CHECK(was_written_before(moment, dir.file("error.json")));
+  CHECK_FALSE(was_written_before(moment, dir.file("empty")));
+}
+
 TEST_CASE("the message of an error file goes before all else", "[agent]") {
   WorkerEnd end = ended(killed(SIGABRT));
   end.stderr_tail = "noise\n";

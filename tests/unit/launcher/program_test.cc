@@ -166,6 +166,10 @@ TEST_CASE("ddprun in a virtual environment runs that one's Python, active or not
   CHECK(find_program(request)->path == first);  // beside it as in /usr/bin
   tree.add("pyvenv.cfg", false);
   CHECK(find_program(request)->path == own);
+  std::filesystem::remove(own);
+  CHECK(find_program(request)->path == first);
+  const std::string other = tree.add("beside/python");
+  CHECK(find_program(request)->path == other);
   request.python = first;
   CHECK(find_program(request)->path == first);
 }
