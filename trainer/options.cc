@@ -108,7 +108,9 @@ std::variant<Command, Exit> parse_options(int argc, const char* const* argv) {
     // and their users need one code, and it must differ from that of a failed training.
     if (problem.get_exit_code() == 0) {
       app.exit(problem, std::cout, std::cerr);
-      return std::cout.flush() ? Exit{0, ""} : Exit{1, "stdout cannot be written to"};
+      return std::cout.flush()
+                 ? Exit{0, ""}
+                 : Exit{1, "stdout cannot be written to; make room, or name another place"};
     }
     const auto chosen = app.get_subcommands();
     if (chosen.empty()) {

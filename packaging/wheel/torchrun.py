@@ -60,9 +60,12 @@ def words_of(args):
     actions = [action for action in get_args_parser()._actions  # argparse has no other list of them
                if action.option_strings and hasattr(args, action.dest)]
     variables = {f"PET_{action.dest.upper()}" for action in actions}
+    # The parser takes a variable for the default of its option.
     kept = {name: os.environ.pop(name) for name in variables if name in os.environ}
-    defaults = vars(get_args_parser().parse_known_args(["script"])[0])
-    os.environ.update(kept)
+    try:
+        defaults = vars(get_args_parser().parse_known_args(["script"])[0])
+    finally:
+        os.environ.update(kept)
     words = ["--no-scheduler"]
     for action in actions:
         value = getattr(args, action.dest)

@@ -115,7 +115,8 @@ TEST_CASE("A worker's wish not to be started again holds though its victim ends 
   const std::string fails = R"(cd "$0"; say() { echo '{"message": {"message": "'"$1"'", "extraInfo":
     {"py_callstack": "", "timestamp": "1700000000", "retry": '$2'}}}' >"$TORCHELASTIC_ERROR_FILE"; }
     [ $RANK = 1 ] || { say "there is no such data set" false; : >told; exec sleep 60; }
-    until [ -e told ]; do sleep 0.01; done; sleep 0.1  # some ticks of the clock of files
+    until [ -e told ]; do sleep 0.01; done
+    until [ tick -nt told ]; do : >tick; sleep 0.01; done
     say "Connection closed by peer [1]" true; exit 1)";
   const Finished job =
       run({.argv = {"ddprun", "--standalone", "--nproc-per-node", "2", "--max-restarts", "3", "sh",

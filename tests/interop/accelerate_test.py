@@ -62,6 +62,34 @@ class Accelerate(interop.JobTest):
         self.assertEnded(failed, 1)
         self.assertIn("exited with code 3", failed.err)
 
+    def test_what_a_caller_of_run_has_filled_in_counts_and_no_variable_or_scheduler(self):
+        caller = ("import sys\nfrom ddprun import torchrun\n"
+                  "args = torchrun.get_args_parser().parse_args(sys.argv[1:])\n"
+                  "args.module = args.standalone = False\nargs.log_dir = None\ntorchrun.run(args)\n")
+        script = self.write("lines.py", "import os, sys\nsys.stdout.write(f\"alpha\\nbeta {sys.argv[1:]} \"\n"
+                                        "                 f\"{os.environ['RANK']}{os.environ['WORLD_SIZE']}\\n\")\n")
+        env = interop.environment(PYTHONPATH=self.packages, PET_MODULE=1, PET_LOG_DIR=self.folder / "not-here",
+                                  SLURM_JOB_ID=77, SLURM_STEP_ID=0, SLURM_NNODES=2, SLURM_STEP_NUM_NODES=2,
+                                  SLURM_STEP_NODELIST="here,there", SLURM_NODEID=0, SLURM_PROCID=0, SLURM_LOCALID=0)
+        one = self.start("-c", caller, "--nnodes=1", "--duplicate-stdout-filters=alpha,gamma", "--tee=3", script,
+                         "--", "x", launcher=interop.PYTHON, env=env)
+        self.assertEnded(one)
+        self.assertIn("]:beta", one.out)
+        self.assertRegex(one.out, r"(?m)\]:beta \[.*'x'\] 01$")
+        self.assertNotIn("Slurm", one.err)
+        self.assertFalse((self.folder / "not-here").exists())
+
+    def test_run_keeps_a_static_rendezvous_and_its_node_ranks(self):
+        caller = ("import sys\nfrom ddprun import torchrun\n"
+                  "torchrun.run(torchrun.get_args_parser().parse_args(sys.argv[1:]))\n")
+        script = self.write("rank.py", "import os, sys\nsys.stdout.write('rank ' + os.environ['RANK'])\n")
+        words = ["--nnodes=2", "--rdzv-backend=static", f"--rdzv-endpoint=127.0.0.1:{interop.free_port()}"]
+        nodes = {rank: self.start("-c", caller, *words, f"--node-rank={rank}", script, launcher=interop.PYTHON,
+                                  env=interop.environment(PYTHONPATH=self.packages)) for rank in (1, 0)}
+        for rank, node in nodes.items():
+            self.assertEnded(node)
+            self.assertEqual(node.out, f"rank {rank}")
+
     def test_two_machines_are_one_job(self):
         port = str(interop.free_port())
         both = [self.launch("--num_machines", "2", "--machine_rank", rank, "--main_process_ip", "127.0.0.1",

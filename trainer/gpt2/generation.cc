@@ -92,7 +92,9 @@ void generate_gpt2(const Context& context, const Gpt2Options& options, const Gpt
   }
   std::fputs("\n", stdout);
   if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) {
-    throw DoNotRetry("stdout cannot be written to: the text is not whole there");
+    throw DoNotRetry(
+        "stdout cannot be written to, and the text is not whole there; make room, "
+        "or write it to another place");
   }
 }
 
