@@ -210,6 +210,57 @@ exit 0
         self.assertEqual(self.offered("stop", "--json"), [])
 
 
+class Train(unittest.TestCase):
+    """Its scripts are made from its options (packaging/train_reference.cc)."""
+    PACKAGING = pathlib.Path(DDPRUN).parent.parent / "packaging"
+
+    def names(self, command):
+        """What its own help calls the long options of a command, by their first names."""
+        train = pathlib.Path(DDPRUN).parent / "train"
+        done = subprocess.run([train, command, "--help"], capture_output=True, text=True,
+                              timeout=SECONDS)
+        return re.findall(r"^  (?:-\w,)?(--[\w-]+)", done.stdout, re.M)
+
+    def test_all_scripts_and_the_man_page_know_the_options_of_all_commands(self):
+        for command in ("linear", "gpt2", "resnet"):
+            names = self.names(command)
+            self.assertIn("--data", names)
+            for script, before in (("train.bash", "--"), ("train.zsh", "--"), ("train.fish", "-l "),
+                                   ("train.1", r"\-\-")):
+                text = (self.PACKAGING / script).read_text()
+                self.assertIn(command, text)
+                for name in names:
+                    name = name[2:].replace("-", r"\-") if script == "train.1" else name[2:]
+                    with self.subTest(f"{script}: {command} {name}"):
+                        self.assertRegex(text, re.escape(before + name) + r"\b")
+
+    def offered(self, *words):
+        code = Ddpctl.BASH.replace("_ddpctl", "_train")
+        done = subprocess.run(["bash", "--norc", "-c", code, self.PACKAGING / "train.bash", "train",
+                               *words], capture_output=True, text=True, timeout=SECONDS, cwd=ROOT)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        return done.stdout.split()
+
+    def test_bash_completes_commands_and_their_options_and_values(self):
+        self.assertEqual(sorted(self.offered("")), sorted(["--help", "--version", "linear", "gpt2",
+                                                           "resnet", "message-passing"]))
+        self.assertEqual(self.offered("gpt2", "--val"), ["--validation-share"])
+        self.assertEqual(self.offered("linear", "--val"), [])
+        self.assertEqual(self.offered("linear", "--data", "READ"), ["README.md"])
+        self.assertEqual(self.offered("linear", "--data", "=", "READ"), ["README.md"])
+        self.assertEqual(self.offered("resnet", "--data", "train"), ["trainer"])
+        self.assertEqual(self.offered("gpt2", "--save_dir", "READ"), [])
+        self.assertEqual(self.offered("gpt2", "-b", ""), [])
+
+    def test_zsh_and_fish_find_no_mistake_in_theirs(self):
+        for shell in ("zsh", "fish"):
+            with self.subTest(shell):
+                skip.need("program", shutil.which(shell), f"{shell} is not installed")
+                done = subprocess.run([shell, "-n", self.PACKAGING / f"train.{shell}"],
+                                      capture_output=True, text=True, timeout=SECONDS)
+                self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "", ""))
+
+
 class Refused(unittest.TestCase):
     def test_another_shell_is_no_choice(self):
         done = subprocess.run([DDPRUN, "--print-completion", "tcsh"], capture_output=True, text=True)

@@ -15,7 +15,8 @@ import skip  # noqa: E402
 FOLDER = pathlib.Path(sys.argv.pop(1))
 SHOWN = {"ddprun.1": ("--nproc-per-node", "PET_*", "EXIT STATUS", "75 ", "ddprun@night"),
          "ddpctl.1": ("drain", "EXIT STATUS", "--json", "XDG_RUNTIME_DIR"),
-         "train.1": ("message-passing", "EXIT STATUS", "75 ", "ddprun --standalone")}
+         "train.1": ("message-passing", "EXIT STATUS", "75 ", "ddprun --standalone", "--validation-share",
+                     "Needs --target")}
 ENVIRONMENT = {**os.environ, "LC_ALL": "C.UTF-8", "MANWIDTH": "100", "MAN_KEEP_FORMATTING": ""}
 
 

@@ -100,6 +100,9 @@ class Deb(Folder):
         usr = self.root / "usr"
         for name in ("bin/ddprun", "bin/ddpctl", "bin/train", "share/man/man1/ddprun.1.gz",
                      "share/man/man1/ddpctl.1.gz", "share/bash-completion/completions/ddpctl",
+                     "share/man/man1/train.1.gz", "share/bash-completion/completions/train",
+                     "share/zsh/vendor-completions/_train",
+                     "share/fish/vendor_completions.d/train.fish",
                      "share/zsh/vendor-completions/_ddpctl",
                      "share/fish/vendor_completions.d/ddpctl.fish",
                      "lib/systemd/system/ddprun@.service", "share/doc/ddprun/copyright",

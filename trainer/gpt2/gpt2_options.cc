@@ -160,7 +160,7 @@ double Gpt2Options::rate(std::size_t channels) const {
                             : 2e-4;
 }
 
-CLI::App* add_gpt2(CLI::App& app, Gpt2Options& options) {
+void add_gpt2(CLI::App& app, Gpt2Options& options) {
   auto* gpt2 = app.add_subcommand(
       "gpt2", "A GPT-2 on text, trained by AdamW; or, with --generate, text from a trained one.");
   auto* data = gpt2->add_option("--data", options.data,
@@ -170,7 +170,7 @@ CLI::App* add_gpt2(CLI::App& app, Gpt2Options& options) {
   gpt2->add_option("--tokenizer", options.tokenizer,
                    "Folder or file of a byte-pair tokenizer [the model folder's, else bytes]")
       ->type_name("PATH")
-      ->check(CLI::ExistingPath);
+      ->check(CLI::Validator(CLI::ExistingPath).description(""));  // the help says PATH already
   gpt2->add_option("--model,-m", options.model,
                    "Size: " + gpt2_config_names() + "; or a Hugging Face folder of a GPT-2")
       ->type_name("NAME")
@@ -206,7 +206,6 @@ CLI::App* add_gpt2(CLI::App& app, Gpt2Options& options) {
           fmt::format("must be at most {}, the context of {}", context, options.model));
     }
   });
-  return gpt2;
 }
 
 }  // namespace ddp

@@ -73,6 +73,6 @@ struct Gpt2Options {
 };
 
 /// Adds the subcommand `gpt2`, which fills `options`.
-CLI::App* add_gpt2(CLI::App& app, Gpt2Options& options);
+void add_gpt2(CLI::App& app, Gpt2Options& options);
 
 }  // namespace ddp

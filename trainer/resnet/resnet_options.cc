@@ -74,7 +74,7 @@ void add_output(CLI::App& app, ResnetOptions& options) {
 }  // namespace
 
 /// Named as those of `linear` and `gpt2` where they mean the same.
-CLI::App* add_resnet(CLI::App& app, ResnetOptions& options) {
+void add_resnet(CLI::App& app, ResnetOptions& options) {
   auto* resnet = app.add_subcommand(
       "resnet",
       "ResNet on CIFAR-10's binary files, by SGD on the cross-entropy; on CPUs, or GPUs in bf16.");
@@ -105,7 +105,6 @@ CLI::App* add_resnet(CLI::App& app, ResnetOptions& options) {
   add_learning(*resnet, options);
   add_parallel(*resnet, options.parallel);
   add_output(*resnet, options);
-  return resnet;
 }
 
 }  // namespace ddp

@@ -34,6 +34,6 @@ struct ResnetOptions {
 };
 
 /// Adds the subcommand `resnet`, which fills `options`.
-CLI::App* add_resnet(CLI::App& app, ResnetOptions& options);
+void add_resnet(CLI::App& app, ResnetOptions& options);
 
 }  // namespace ddp
