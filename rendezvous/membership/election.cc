@@ -16,6 +16,8 @@ namespace {
 constexpr int kDeferrals = 4;
 /// An election among connected voters takes the fence and a few turns: less than two fences.
 constexpr int kFencesOfElection = 2;
+/// Of the longest pause before voters are asked again.
+constexpr int kFirstPausePart = 16;
 
 }  // namespace
 
@@ -45,29 +47,23 @@ Election::Election(VoterId self, ReplicatedState known, std::size_t place, Elect
 /// A new round takes a term above all that this candidate was told of: votes of an earlier term
 /// never count for it (Raft, section 3.4).
 bool Election::time_passed(Instant now) {
-  if (now < deadline_) {
+  if (state_ == State::waiting && now >= deadline_) {
+    state_ = State::asking;
+    term_ = Term{number(newest_term_) + 1};
+    newest_term_ = term_;
+    ask_at_ = now;
+    ask_pause_ = times_.ask_again / kFirstPausePart;
+    forget_votes();
+  } else if (state_ == State::fencing && now >= deadline_) {
+    state_ = State::leading;
+  } else if (state_ == State::deferring && now >= deadline_) {
+    begin_again(newest_term_, now);
+  }
+  if ((state_ != State::asking && state_ != State::fencing) || now < ask_at_) {
     return false;
   }
-  switch (state_) {
-    case State::waiting:
-      state_ = State::asking;
-      term_ = Term{number(newest_term_) + 1};
-      newest_term_ = term_;
-      forget_votes();
-      [[fallthrough]];
-    case State::asking:
-      deadline_ = now + times_.ask_again;
-      return true;
-    case State::fencing:
-      state_ = State::leading;
-      return false;
-    case State::deferring:
-      begin_again(newest_term_, now);
-      return false;
-    case State::leading:
-      return false;
-  }
-  return false;
+  ask_at_ = now + std::exchange(ask_pause_, std::min(2 * ask_pause_, times_.ask_again));
+  return true;
 }
 
 /// Answers come late, twice, and from agents that are no voters of this job. Only the first grant
@@ -77,7 +73,7 @@ void Election::on_vote(Instant now, VoterId from, const Vote& vote) {
     return;
   }
   if (vote.verdict == VoteVerdict::promised) {
-    refused_for_another(now, from, vote.newest_term);
+    refused_for_another(now, from, vote);
   }
   if (state_ != State::asking && state_ != State::fencing) {
     return;
@@ -99,15 +95,23 @@ void Election::on_vote(Instant now, VoterId from, const Vote& vote) {
   const Instant lost_at = now - vote.lost_for;
   votes_.emplace(from, Granted{vote.attempt.value_or(AttemptNumber{}), vote.attempt_term});
   gone_.erase(from);
+  note_close(from, vote);
   count(from, vote, lost_at);
   fence_if_granted(now);
 }
 
 /// Where more than half gave their word for the same term, to whoever it was, one of those may have
-/// won. It waits for its fence then, and is not to be outvoted meanwhile.
-void Election::refused_for_another(Instant now, VoterId from, Term newest) {
+/// won. It waits for its fence then, and is not to be outvoted meanwhile. If this candidate has won
+/// that term itself, the refusal only tells what its voter has seen.
+void Election::refused_for_another(Instant now, VoterId from, const Vote& vote) {
+  const Term newest = vote.newest_term;
   const bool asks = state_ == State::asking || state_ == State::fencing;
   if ((!asks && state_ != State::waiting) || newest < term_ || granted_by(from)) {
+    return;
+  }
+  if (asks && newest == term_ && has_quorum()) {
+    note_close(from, vote);
+    fence_if_granted(now);
     return;
   }
   if (asks) {
@@ -151,7 +155,18 @@ bool Election::lacks_voters(Instant now) {
 }
 
 std::optional<Instant> Election::next_deadline() const {
-  return state_ == State::leading ? std::nullopt : std::optional(deadline_);
+  switch (state_) {
+    case State::asking:
+      return ask_at_;
+    case State::fencing:
+      return std::min(ask_at_, deadline_);
+    case State::waiting:
+    case State::deferring:
+      return deadline_;
+    case State::leading:
+      break;
+  }
+  return std::nullopt;
 }
 
 /// A vote may name a newer attempt than this candidate has stored: the voters are told of an
@@ -184,6 +199,7 @@ std::string Election::progress_text() const {
 void Election::forget_votes() {
   votes_.clear();
   promised_.clear();
+  saw_close_.clear();
   tallies_.assign(1 + known_.before.size(), {});
 }
 
@@ -202,7 +218,6 @@ void Election::count(VoterId from, const Vote& vote, Instant lost_at) {
     }
     ++tally.votes;
     DDP_CHECK(tally.votes <= configuration.voters.size(), "a voter is counted once");
-    tally.saw_close += vote.saw_close && from != known_.coordinator ? 1 : 0;
     tally.prepared = std::max(tally.prepared, vote.prepared_configuration);
     if (from != known_.coordinator) {
       tally.prepared_by_others = std::max(tally.prepared_by_others, vote.prepared_configuration);
@@ -300,12 +315,19 @@ ReplicatedState Election::inheritance() const {
   return inherited;
 }
 
+/// The lost coordinator is not asked about itself.
+void Election::note_close(VoterId from, const Vote& vote) {
+  DDP_CHECK(vote.newest_term == term_, "of an earlier loss nothing is to be told");
+  if (vote.saw_close && from != known_.coordinator) {
+    saw_close_.insert(from);
+  }
+}
+
 bool Election::all_saw_close(std::size_t place) const {
-  const Configuration& configuration = *known_.configurations()[place];
-  const std::size_t lost = holds(configuration, known_.coordinator) ? 1 : 0;
-  DDP_CHECK(tallies_[place].saw_close + lost <= configuration.voters.size(),
-            "each voter saw it at most once, and the lost one is not asked about itself");
-  return tallies_[place].saw_close + lost == configuration.voters.size();
+  const std::vector<VoterId>& voters = known_.configurations()[place]->voters;
+  return std::all_of(voters.begin(), voters.end(), [this](VoterId one) {
+    return one == known_.coordinator || saw_close_.contains(one);
+  });
 }
 
 /// From when on nobody works for the lost coordinator. It lost its quorum when so many voters had

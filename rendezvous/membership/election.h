@@ -2,6 +2,8 @@
 // time come in, what to do goes out. docs/failover.md says why it is safe.
 //
 //   waiting --my turn--> asking --a quorum granted--> fencing --the old world is quiet--> leading
+//   (Who has not granted is asked again in fencing, too: if all have seen the coordinator die, the
+//   old world is quiet.)
 //                        asking --a later term is about--> waiting (a turn later)
 //                        asking --somebody knows a newer configuration--> deferring
 //   deferring --nobody came--> waiting
@@ -29,7 +31,8 @@ namespace ddprun {
 struct ElectionTimeouts {
   /// Standbys take turns, so that they do not split the votes: the nth begins n times this later.
   std::chrono::nanoseconds turn = std::chrono::milliseconds(200);
-  /// Those who have not granted are asked again this often.
+  /// Those who have not granted are asked again after pauses that double up to this: a voter ends
+  /// its workers first, and that may take milliseconds or much longer.
   std::chrono::nanoseconds ask_again = std::chrono::milliseconds(100);
   /// By this long after the coordinator lost its quorum none of its workers lives.
   std::chrono::nanoseconds fence{};
@@ -94,7 +97,6 @@ class Election {
   /// The votes of one configuration's voters, counted one by one: there may be ten thousand.
   struct Tally {
     std::size_t votes = 0;
-    std::size_t saw_close = 0;       ///< of others than the lost coordinator
     bool in_use = false;             ///< somebody was assigned a world of it
     ConfigurationNumber prepared{};  ///< the newest that any of them has prepared for
     /// And that any has of others than the coordinator that planned it.
@@ -116,7 +118,8 @@ class Election {
   [[nodiscard]] bool all_saw_close(std::size_t place) const;
   [[nodiscard]] Instant quiet_from() const;
   void defer(Instant now);
-  void refused_for_another(Instant now, VoterId from, Term newest);
+  void refused_for_another(Instant now, VoterId from, const Vote& vote);
+  void note_close(VoterId from, const Vote& vote);
   void begin_again(Term newest, Instant now);
 
   VoterId self_;
@@ -132,8 +135,13 @@ class Election {
   std::map<VoterId, Granted> votes_;  ///< of term_, and what follows from them:
   std::vector<Tally> tallies_;  ///< of all configurations, as ReplicatedState::configurations()
   std::set<VoterId> promised_;  ///< of the voters, for term_, to another
-  std::set<VoterId> gone_;      ///< of the voters, and have not granted
-  Instant deadline_{};
+  /// Of the voters that gave their word for term_, to whomever: who saw the coordinator's side
+  /// close the connection. None of them has workers any more.
+  std::set<VoterId> saw_close_;
+  std::set<VoterId> gone_;  ///< of the voters, and have not granted
+  Instant deadline_{};      ///< of state_
+  Instant ask_at_{};        ///< those who have not granted, while asking or fencing
+  Instant ask_pause_{};
   Instant lacking_from_;  ///< the latest time at which connected voters have elected one
   bool said_lacking_ = false;
 };
