@@ -279,7 +279,7 @@ struct Coordinator::Impl : std::enable_shared_from_this<Coordinator::Impl>,
   void carry_out(StepDown order) {
     asio::post(io, [self = shared_from_this(), order = std::move(order)] {
       if (!self->gone) {
-        self->hooks.deposed(order.why, order.by);
+        self->hooks.deposed(order);
       }
     });
   }

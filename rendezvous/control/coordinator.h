@@ -30,6 +30,7 @@ class logger;
 namespace ddprun {
 
 class Membership;
+struct StepDown;
 
 struct CoordinatorHooks {
   /// Opens the fresh store of an attempt, closing the one before, and returns its port. Control
@@ -46,7 +47,7 @@ struct CoordinatorHooks {
   std::function<void(Channel, std::string)> operator_connection;
   /// A coordinator of a later term leads, or (none) this one may have lost its quorum to one: no
   /// worker of this job may live here any more. The owner stops its workers and calls resign().
-  std::function<void(const std::string& why, std::optional<message::Follow>)> deposed;
+  std::function<void(const StepDown&)> deposed;
 };
 
 class Coordinator {

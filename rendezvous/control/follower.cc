@@ -18,6 +18,7 @@
 #include "rendezvous/control/random_voter_id.h"
 #include "rendezvous/control/service_lookup.h"
 #include "rendezvous/control/vote_collector.h"
+#include "rendezvous/node/leader_io.h"
 #include "rendezvous/node/node.h"
 
 namespace ddprun {
@@ -314,8 +315,8 @@ struct Follower::Impl : std::enable_shared_from_this<Follower::Impl>,
   void lead(Fd listener, CoordinatorOptions led) {
     CoordinatorHooks hooks = led_hooks;
     if (options.failover) {
-      hooks.deposed = while_alive([](Impl& self, const std::string& why, auto by) {
-        self.step(LeaderDeposed{why, std::move(by)});
+      hooks.deposed = while_alive([](Impl& self, const StepDown& order) {
+        self.step(LeaderDeposed{order.why, order.by, order.so_far});
       });
     }
     coordinator =

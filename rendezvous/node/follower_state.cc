@@ -1,8 +1,34 @@
 #include "rendezvous/node/follower_state.h"
 
+#include <algorithm>
+#include <utility>
+
 #include "rendezvous/base/check.h"
+#include "rendezvous/membership/job_history.h"
 
 namespace ddprun {
+namespace {
+
+/// An incident that ended an attempt before `newest`, and spent a restart. More is not known: of
+/// what each happened, its coordinator alone was told.
+void add_untold(JobSummary& so_far, std::uint32_t newest, int to_come) {
+  ++so_far.attempts;
+  ++so_far.restarts_used;
+  if (so_far.incidents.size() >= kIncidentsMax) {
+    ++so_far.incidents_dropped;
+    return;
+  }
+  Incident untold;
+  const auto left = static_cast<std::uint32_t>(to_come);
+  untold.attempt = AttemptNumber{newest > left ? newest - left - 1 : 0};
+  untold.next_attempt = AttemptNumber{number(untold.attempt) + 1};
+  untold.reason = "a worker failed while the service that decides for the job did not answer";
+  untold.spent_restart = true;
+  untold.at = so_far.accounts.wall;
+  so_far.incidents.push_back(std::move(untold));
+}
+
+}  // namespace
 
 /// A term has at most one leader (Ongaro's dissertation, section 3.3), so a node that follows is
 /// bound in that term as by a vote. A promise of a later term stays: the leader has to raise its
@@ -25,6 +51,12 @@ void FollowerState::leads(Term term, VoterId self) {
   leader_ = self;
   voter_.follow(term, self);
   memory_.leads();
+}
+
+void FollowerState::led_until(Instant now, SharedSummary so_far) {
+  if (past() && so_far) {
+    led_ = Led{past()->attempt, std::move(so_far), now};
+  }
 }
 
 /// From here on this node may vote. A close arrives when it happens, so the coordinator was there
@@ -96,6 +128,8 @@ void FollowerState::world_runs(const Past& world) {
   }
   if (world.instance != instance()) {
     job_began_.reset();
+    led_.reset();
+    restarts_used_ = 0;
   }
   term_ = world.term;
   voter_.assigned(world.configuration, world.attempt, world.term);
@@ -112,6 +146,7 @@ void FollowerState::told(const message::Assigned& order, Instant now) {
   world.instance = order.instance;
   world_runs(world);
   job_began_ = now - order.job_age;
+  restarts_used_ = std::max(restarts_used_, order.world.restarts_used);
 }
 
 /// A coordinator that begins without any state must not take a spare for a node that knows of no
@@ -126,8 +161,35 @@ void FollowerState::told(const message::TellWorld& order, Instant) {
   world_runs(world);
 }
 
-std::optional<Instant> FollowerState::job_began(JobInstance instance) const {
-  return past() && past()->instance == instance ? job_began_ : std::nullopt;
+std::optional<int> FollowerState::others_since(const ReplicatedState& state) const {
+  const bool is_known =
+      past() && past()->instance == state.instance && past()->attempt >= state.attempt;
+  return is_known && past()->group_rank ? std::optional(past()->others) : std::nullopt;
+}
+
+/// A state that was kept elsewhere lacks what happened while that place could not be reached.
+std::optional<std::chrono::nanoseconds> FollowerState::update(message::VoterState& state,
+                                                              Instant now) const {
+  ReplicatedState& kept = state.replicated;
+  if (!past() || past()->instance != kept.instance) {
+    return std::nullopt;
+  }
+  const bool led_last = led_ && std::pair(led_->attempt, led_->so_far->accounts.wall) >
+                                    std::pair(kept.attempt, state.so_far.accounts.wall);
+  kept.attempt = std::max(kept.attempt, past()->attempt);
+  if (led_last) {
+    state.so_far = *led_->so_far;
+  }
+  for (int to_come = restarts_used_ - state.so_far.restarts_used; to_come > 0; --to_come) {
+    add_untold(state.so_far, number(kept.attempt), to_come - 1);
+  }
+  DDP_CHECK(state.so_far.restarts_used >= restarts_used_, "a restart that was used stays so");
+  if (led_last) {
+    return now - led_->at;
+  }
+  return job_began_ ? std::optional(std::max(now - *job_began_ - state.so_far.accounts.wall,
+                                             std::chrono::nanoseconds()))
+                    : std::nullopt;
 }
 
 JobInstance FollowerState::instance() const {

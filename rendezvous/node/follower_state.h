@@ -4,6 +4,7 @@
 
 #include <optional>
 
+#include "rendezvous/membership/command.h"
 #include "rendezvous/membership/last_known_state.h"
 #include "rendezvous/membership/voter.h"
 #include "rendezvous/protocol/message.h"
@@ -19,6 +20,8 @@ class FollowerState {
   void follows(const message::Accepted& accepted);
   /// The coordinator is in this agent; its term, and this agent's own voter.
   void leads(Term term, VoterId self);
+  /// It leads no more. `so_far`: the accounts of the job, which it may have stored nowhere else.
+  void led_until(Instant now, SharedSummary so_far);
   /// The coordinator was last there at `contact`. This node is free to vote for another one.
   void lost(Instant now, Instant contact, bool saw_close,
             std::chrono::milliseconds heartbeat_timeout);
@@ -45,8 +48,13 @@ class FollowerState {
   [[nodiscard]] const std::optional<Past>& past() const { return memory_.past(); }
   /// It was in no world and has no vote. Also true of a node that has just started.
   [[nodiscard]] bool is_spare() const { return !stored_ && (!past() || !past()->group_rank); }
-  /// When that instance of its job began, as the accounts count; none: it was in no world of it.
-  [[nodiscard]] std::optional<Instant> job_began(JobInstance instance) const;
+  /// How many nodes its last world had without the coordinator's own, if that was the attempt of
+  /// `state` or a later one.
+  [[nodiscard]] std::optional<int> others_since(const ReplicatedState& state) const;
+  /// Puts what it knows of the job since into a state that was kept elsewhere: the newest attempt,
+  /// that restarts were used, and all accounts, if it was the last to lead. Returns how long ago
+  /// the accounts were true; none: it does not know.
+  std::optional<std::chrono::nanoseconds> update(message::VoterState& state, Instant now) const;
   /// Of the job that it was part of, or 0.
   [[nodiscard]] JobInstance instance() const;
   /// Its coordinator, or the state that it stores, is of that instance.
@@ -65,7 +73,16 @@ class FollowerState {
   JobInstance instance_{};  ///< as its coordinator said at first
   std::optional<message::VoterState> stored_;
   Instant stored_at_{};
-  std::optional<Instant> job_began_;  ///< the instance of past()
+  // Of the instance of past():
+  std::optional<Instant> job_began_;
+  int restarts_used_ = 0;
+  /// Since a coordinator in this agent stepped down.
+  struct Led {
+    AttemptNumber attempt{};
+    SharedSummary so_far;
+    Instant at{};
+  };
+  std::optional<Led> led_;
 };
 
 }  // namespace ddprun

@@ -346,7 +346,8 @@ bool Leader::keeps_lease(const std::optional<std::string>& lost) {
 void Leader::step_down(const std::string& why, std::optional<message::Follow> by) {
   DDP_CHECK(!why.empty(), "a leader steps down for a reason");
   if (!std::exchange(deposed_, true)) {
-    outbox_.add(StepDown{why, std::move(by)});
+    outbox_.add(StepDown{why, by ? std::make_shared<message::Follow>(std::move(*by)) : nullptr,
+                         std::make_shared<JobSummary>(membership_.view(now_).so_far)});
   }
 }
 

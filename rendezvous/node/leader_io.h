@@ -110,7 +110,8 @@ struct WarnPeople {
 /// Lead no more. Comes once.
 struct StepDown {
   std::string why;
-  std::optional<message::Follow> by;  ///< who leads instead, if that is known
+  std::shared_ptr<const message::Follow> by;  ///< who leads instead, if that is known
+  SharedSummary so_far;  ///< accounts of the job until now: nobody may have stored the newest
 };
 /// Call these voters, but not one whose call is still under way. CallAnswered is for each that
 /// answers with a Moved; what another agent answers counts for nothing.

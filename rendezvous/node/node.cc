@@ -183,7 +183,8 @@ void Node::on(const LeaderDeposed& input) {
   contact_ = now_;
   saw_close_ = false;
   lost_clause_ = input.why;  // this node may lead again, and tell why the attempt ended
-  called_ = input.by;
+  called_ = input.by ? std::optional(*input.by) : std::nullopt;
+  known_.led_until(now_, input.so_far);
   fence(Error{"this node was the coordinator, but " + input.why, {}, {}});
 }
 

@@ -13,6 +13,7 @@
 #pragma once
 
 #include <chrono>
+#include <memory>
 #include <optional>
 #include <string>
 #include <variant>
@@ -85,7 +86,8 @@ struct LeaveWished {};
 /// The coordinator in this agent is to lead no more.
 struct LeaderDeposed {
   std::string why;
-  std::optional<message::Follow> by;
+  std::shared_ptr<const message::Follow> by = {};
+  SharedSummary so_far = {};  ///< the accounts of the job until now
 };
 /// Another agent asks, on a connection of its own: Hello or AskVote. AnswerPeer follows, or nothing
 /// where the question is of another job.

@@ -161,12 +161,17 @@ void Node::on(Appointed input) {
     lead({std::nullopt, false, input.instance, input.term});
     return;
   }
-  const message::VoterState& state = *input.state;
+  message::VoterState& state = *input.state;
   const std::uint32_t terms = number(input.term) - number(state.replicated.term);
+  // Of the world; of all nodes that the state lists, some may be gone for long.
+  const int others =
+      known_.others_since(state.replicated).value_or(static_cast<int>(state.nodes.size()) - 1);
+  const int expected = std::max(others + (known_.leader() == node_.voter ? 1 : 0), 1);
+  const int unknown = std::max(state.max_restarts - state.so_far.restarts_used, 0);
+  const auto told_ago = known_.update(state, now_);
   const std::uint32_t newest =
       std::max(number(state.replicated.attempt),
                known_.past() ? number(known_.past()->attempt) : std::uint32_t{0});
-  const int unknown = std::max(state.max_restarts - state.so_far.restarts_used, 0);
   const bool was_lost = contact_ != Instant{};
   // Others may have been in contact until the loss, and so for longer than this node.
   const Instant leases_end = wait_.lost_at() + state.heartbeat_timeout;
@@ -177,16 +182,13 @@ void Node::on(Appointed input) {
   TakeoverState takeover{std::move(kept),
                          AttemptNumber{newest + 2 * terms + static_cast<std::uint32_t>(unknown)},
                          state.so_far,
-                         std::max<int>(static_cast<int>(state.nodes.size()) - 1, 1),
+                         expected,
                          state.heartbeat_timeout,
                          {},
                          was_lost ? now_ - contact_ : Instant{},
-                         lost_clause_,
-                         {}};
-  // A service does not know when it was given what it keeps. A member of the job does.
-  if (const auto began = known_.job_began(state.replicated.instance)) {
-    takeover.told_ago = std::max(now_ - *began - state.so_far.accounts.wall, Instant{});
-  }
+                         was_lost ? lost_clause_ : "no agent that was in it is left",
+                         // A service does not know when it was given what it keeps.
+                         told_ago.value_or(std::chrono::nanoseconds())};
   if (input.before_its_lease_ended) {
     takeover.leases_end_in = std::max(leases_end, now_) - now_;
   }

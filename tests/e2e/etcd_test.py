@@ -86,6 +86,42 @@ class OneMember(Etcd):
         self.assertGreater(last["wall_ms"], 1000 * (killed_at - started), last)
         self.assertLess(last["wall_ms"], 1000 * (ended - began), last)
 
+    def worker_of(self, agents, rank):
+        """The process id of the newest."""
+        said = re.findall(rf"rank {rank} of .* attempt (\d+) pid (\d+)", "".join(a.out for a in agents))
+        return max((int(attempt), int(pid)) for attempt, pid in said)[1]
+
+    def test_a_restart_that_was_spent_while_etcd_was_gone_stays_spent(self):
+        agents = self.start_job(2, "2", "--max-restarts", "1", "--heartbeat-timeout", "1")
+        self.etcd.kill(0)
+        before = self.said(agents)
+        os.kill(self.worker_of(agents, 1), signal.SIGKILL)
+        self.wait_for_world(agents, 2, before)
+        # Its lease ends meanwhile.
+        first, _ = self.coordinator_of(agents)
+        wait_until(lambda: "this node is no coordinator any more" in first.err, lambda: first,
+                   seconds=60)
+        before = self.said(agents)
+        self.etcd.start(0)
+        self.wait_for_world(agents, 2, before)
+        os.kill(self.worker_of(agents, 1), signal.SIGKILL)
+        for agent in agents:
+            self.assertEqual(agent.wait(), 1, agent)
+            self.assertIn("the only restart is spent", agent.err)
+            self.assertIn("restarts used: 1 of 1", agent.err)
+
+    def test_each_failover_in_a_row_takes_as_long_as_the_first(self):
+        agents = self.start_job(5, "1:5")
+        for left in (4, 3, 2, 1):
+            first, agents = self.coordinator_of(agents)
+            before = self.said(agents)
+            self.kill_agent(first)
+            self.wait_for_world(agents, left, before)
+        self.end_well(agents)
+        waits = [float(one) for one in re.findall(r"downtime .* rendezvous (\d+)", agents[0].err)]
+        self.assertEqual(len(waits), 4, agents[0])
+        self.assertLess(max(waits), 1500, agents[0])  # half of a heartbeat timeout
+
     def test_the_last_node_of_three_goes_on_alone(self):
         agents = self.start_job(3, "1:3")
         first, others = self.coordinator_of(agents)

@@ -522,7 +522,7 @@ void AgentShell::on_call_answered(const CallAnswered& answered) {
 }
 
 void AgentShell::deposed(const StepDown& order) {
-  later(Duration(0), [this, order] { step(LeaderDeposed{order.why, order.by}); });
+  later(Duration(0), [this, order] { step(LeaderDeposed{order.why, order.by, order.so_far}); });
 }
 
 }  // namespace ddprun::sim

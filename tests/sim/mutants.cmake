@@ -62,7 +62,7 @@ foreach(mutant ${MUTANTS})
   elseif(mutant STREQUAL service_acknowledges_at_once)  # one in some 200,000
     set(STORIES --service --first 1037800 --seeds 100)
   elseif(mutant STREQUAL service_all_before_decide)  # one in some 10,000
-    set(STORIES --service --first 11000 --seeds 1000)
+    set(STORIES --service --first 0 --seeds 2000)
   elseif(mutant MATCHES "^service_")
     set(STORIES --service --seeds 7000)
   endif()

@@ -227,7 +227,7 @@ TEST_CASE("A coordinator yields at its endpoint to a leader of its own job, unti
   Job job(2, 4, 0);
   job.options.last_call_timeout = 120s;
   int deposed = 0;
-  job.hooks.deposed = [&](const std::string&, const auto&) { ++deposed; };
+  job.hooks.deposed = [&](const StepDown&) { ++deposed; };
   job.open();
   const auto first = job.local("n1");
   message::Follow said = call_of(Term{2}, 1);
@@ -274,7 +274,7 @@ TEST_CASE("A coordinator that began yields to the leader of a term that it only 
   job.options.last_call_timeout = 120s;
   job.options.self = VoterId{1};
   int deposed = 0;
-  job.hooks.deposed = [&](const std::string&, const auto&) { ++deposed; };
+  job.hooks.deposed = [&](const StepDown&) { ++deposed; };
   job.open();
   NodeDescription host = job.describe("n1");
   host.voter = job.options.self;

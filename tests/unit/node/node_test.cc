@@ -145,7 +145,7 @@ TEST_CASE("What a service keeps of a job is as old as a member of that job knows
 TEST_CASE("A node that leads again tells why it had led no more") {
   NodeStory story(true, true);
   story.step(Appointed{Term{1}, kJob, std::nullopt, false});
-  story.step(LeaderDeposed{"the service was gone for too long", std::nullopt});
+  story.step(LeaderDeposed{"the service was gone for too long"});
   story.step(WorkersGone{});
   message::VoterState state;
   state.replicated.term = Term{1};
@@ -306,7 +306,7 @@ TEST_CASE("A node that leads gives way to a leader of a later term, and follows 
   NodeStory story;
   story.step(EndpointBound{29400});
   REQUIRE(story.find<BeginLeading>() != nullptr);
-  story.step(LeaderDeposed{"another leads", call_of(Term{2})});
+  story.step(LeaderDeposed{"another leads", std::make_shared<message::Follow>(call_of(Term{2}))});
   CHECK(story.find<StopLeading>() != nullptr);
   CHECK(story.find<FenceWorkers>() != nullptr);
   story.step(WorkersGone{});
@@ -401,7 +401,7 @@ TEST_CASE("A node follows no call of another instance, and none for another life
 TEST_CASE("A leader that called and is gone is forgotten: the node does what it did before") {
   NodeStory story;
   story.step(EndpointBound{29400});
-  story.step(LeaderDeposed{"another leads", call_of(Term{2})});
+  story.step(LeaderDeposed{"another leads", std::make_shared<message::Follow>(call_of(Term{2}))});
   story.step(WorkersGone{});
   story.step(SearchFailed{Error{"nobody answers", {}, {}}, false});
   const auto* leads = story.find<BeginLeading>();
@@ -518,7 +518,7 @@ TEST_CASE("A node that leads grants no vote, not even before its own coordinator
   CHECK(asked(elected, 9) == VoteVerdict::follows);
   CHECK(elected.node().known().voter().promise().term == Term{2});
   // One that leads no more is free to vote, as any that lost its coordinator.
-  elected.step(LeaderDeposed{"it lost its quorum", std::nullopt});
+  elected.step(LeaderDeposed{"it lost its quorum"});
   CHECK(asked(elected, 9) == VoteVerdict::follows);
   elected.step(WorkersGone{});
   CHECK(asked(elected, 9) == VoteVerdict::granted);
