@@ -132,8 +132,11 @@ RestartPolicy::Decision RestartPolicy::decide(const Incident& incident, bool by_
   if (costs) {
     decision.end = why_spent(now);
   }
-  if (by_worker && !decision.end) {
+  if (by_worker && !decision.end && story.told) {
     judge_progress(story, decision);
+  } else if (by_worker && !decision.end && !costs) {
+    note_early_end(!went_on_at_ || now - *went_on_at_ < kEarlyFailure, decision);
+    went_on_at_ = now + decision.pause;
   }
   if (costs && !decision.end) {  // a job that ends restarts nothing
     decision.spent = budget_.spend();
@@ -163,19 +166,21 @@ std::optional<std::string> RestartPolicy::why_spent(Instant now) {
   return std::nullopt;
 }
 
-/// Applies only to workers that report progress.
-void RestartPolicy::judge_progress(const AttemptStory& story, Decision& decision) {
-  if (!story.told) {
-    return;
-  }
-  // The first attempt that fails so early may have met a passing fault, so it costs no pause.
-  before_first_step_ = story.stepped ? 0 : before_first_step_ + 1;
+/// The first attempt that fails so early may have met a passing fault, so it costs no pause.
+void RestartPolicy::note_early_end(bool early, Decision& decision) {
+  before_first_step_ = early ? before_first_step_ + 1 : 0;
   if (before_first_step_ > 1) {
     const int doublings = std::min(before_first_step_ - 2, 6);
     decision.pause =
         std::min<std::chrono::nanoseconds>(kBackoffFirst * (1 << doublings), kBackoffMax);
   }
   DDP_CHECK(decision.pause <= kBackoffMax, "pauses are bounded");
+}
+
+/// Applies only to workers that report progress.
+void RestartPolicy::judge_progress(const AttemptStory& story, Decision& decision) {
+  DDP_CHECK(story.told, "of others nobody knows how far they came");
+  note_early_end(!story.stepped, decision);
   const bool saved = story.saved && (!best_saved_ || *story.saved > *best_saved_);
   const bool stepped = story.steps.value_or(0) > best_steps_;
   // A newer snapshot is progress that lasts, and steps count from there again. Steps are lost work

@@ -61,6 +61,9 @@ struct RestartRules {
 /// first of them, then this, and twice as long each time.
 inline constexpr std::chrono::seconds kBackoffFirst{1};
 inline constexpr std::chrono::seconds kBackoffMax{60};
+/// Workers that tell no steps, in an attempt that --on makes free: one that failed within this
+/// counts as one before its first step. Nothing else would end a program that fails at its start.
+inline constexpr std::chrono::seconds kEarlyFailure{10};
 
 /// What the workers told of the attempt that ended.
 struct AttemptStory {
@@ -95,12 +98,14 @@ class RestartPolicy {
   /// Why there is no restart left; nothing while there is one.
   std::optional<std::string> why_spent(Instant now);
   void judge_progress(const AttemptStory& story, Decision& decision);
+  void note_early_end(bool early, Decision& decision);
 
   RestartRules rules_;
   RestartBudget budget_;
-  std::deque<Instant> spent_at_;  ///< within the window
-  int before_first_step_ = 0;     ///< attempts in a row
-  int without_progress_ = 0;      ///< attempts in a row
+  std::deque<Instant> spent_at_;       ///< within the window
+  int before_first_step_ = 0;          ///< attempts in a row
+  std::optional<Instant> went_on_at_;  ///< after the newest failure that was free
+  int without_progress_ = 0;           ///< attempts in a row
   std::optional<SnapshotNumber> best_saved_;
   std::int64_t best_steps_ = 0;  ///< of one attempt, since the last newer snapshot
 };

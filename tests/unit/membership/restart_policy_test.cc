@@ -123,6 +123,27 @@ TEST_CASE("Attempts that end before their first step are followed by longer and 
   CHECK(pause({}) == 0s);  // of workers that tell nothing, nobody knows
 }
 
+TEST_CASE("A program that fails at its start is not started again without a pause for ever") {
+  RestartRules rules;
+  rules.on_fault = {{FaultClass::any_signal, 0, FaultAction::free, "signal=free"}};
+  RestartPolicy policy(rules);
+  Instant now = 1s;
+  const auto pause_after = [&](Instant lived) {
+    now += lived;
+    const auto decision = policy.decide(caused_by(killed(0)), true, {}, now);
+    CHECK_FALSE(decision.end);
+    now += decision.pause;
+    return decision.pause;
+  };
+  CHECK(pause_after(1h) == 0s);
+  CHECK(pause_after(5ms) == 1s);
+  CHECK(pause_after(5ms) == 2s);
+  CHECK(pause_after(9s) == 4s);
+  CHECK(pause_after(11s) == 0s);
+  CHECK(pause_after(5ms) == 0s);
+  CHECK(pause_after(5ms) == 1s);
+}
+
 TEST_CASE("Three attempts in a row without progress end the job") {
   RestartPolicy policy({.max_restarts = 100});
   const auto end = [&](const AttemptStory& story) {
