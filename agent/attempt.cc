@@ -207,7 +207,7 @@ std::vector<WorkerSigns> Attempt::signs() const {
       signs.cpu = cpu_time_of(worker->process->pid());
       // stderr by its last lines, stdout by the size of its file: any change will do.
       signs.output = std::hash<std::string>()(output_.stderr_tail(worker->local_rank)) +
-                     growth_of(worker->logs.stdout_path);
+                     growth_of_stdout(worker->logs.stdout_path);
     }
     all.push_back(signs);
   }
@@ -304,16 +304,16 @@ FailureRecord Attempt::record(int local_rank, ExitStatus exit, bool after_stop) 
   DDP_CHECK(local_rank >= 0 && static_cast<std::size_t>(local_rank) < workers_.size(),
             "local rank out of range");
   Worker& worker = *workers_[static_cast<std::size_t>(local_rank)];
-  WorkerEnd end;
-  end.node = node_;
-  end.world = world_;
-  end.local_rank = local_rank;
-  end.pid = worker.process->pid();
-  end.exit = exit;
-  end.after_stop = after_stop;
-  end.dies_of_term = worker.dies_of_term;
-  end.told_failure = worker.told_failure;
-  end.known_reason = worker.known_reason;
+  WorkerEnd end{.node = node_,
+                .world = world_,
+                .local_rank = local_rank,
+                .pid = worker.process->pid(),
+                .exit = exit,
+                .after_stop = after_stop,
+                .dies_of_term = worker.dies_of_term,
+                .told_failure = worker.told_failure,
+                .known_reason = worker.known_reason};
+  end.known_reason += end.known_reason.empty() ? lost_log_clause(worker.logs.stderr_path) : "";
   end.exit_time = worker.ended_wall;
   end.failure_kind = worker.progress ? worker.progress->page().failure_kind.load() : 0;
   // With --log-dir /dev/null there is no error file.

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <fmt/core.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -232,6 +233,15 @@ bool was_written_before(const timespec& moment, const std::string& path) {
   return ::stat(path.c_str(), &status) == 0 && status.st_size > 0 &&
          std::pair(status.st_mtim.tv_sec, status.st_mtim.tv_nsec) <
              std::pair(moment.tv_sec, moment.tv_nsec);
+}
+
+std::string lost_log_clause(const std::string& path) {
+  struct stat status {};
+  struct statvfs system {};
+  const bool is_full = ::stat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode) &&
+                       ::statvfs(path.c_str(), &system) == 0 && system.f_blocks > 0 &&
+                       system.f_bavail == 0;
+  return is_full ? "no space is left for its log " + path : "";
 }
 
 std::string read_tail(const std::string& path, std::size_t bytes_max) {

@@ -28,13 +28,14 @@ struct WorkerEnd {
   bool after_stop = false;
   bool dies_of_term = false;  ///< it had no handler for the SIGTERM that it was stopped by
   bool told_failure = false;  ///< its error file was there when it was stopped
-  std::string known_reason;   ///< what the agent knows of why it ended; one clause, may be empty
+  std::string known_reason =
+      {};  ///< what the agent knows of why it ended; one clause, may be empty
   std::chrono::sys_time<std::chrono::microseconds> exit_time{};
-  std::uint64_t failure_kind = 0;  ///< ProgressPage's
-  std::string error_file_path;     ///< empty when there was none to write
+  std::uint64_t failure_kind = 0;    ///< ProgressPage's
+  std::string error_file_path = {};  ///< empty when there was none to write
   /// Its begin; larger than kErrorFileReadMax: there is more. Error: why it cannot be read.
   Result<std::string> error_file = std::string();
-  std::string stderr_tail;
+  std::string stderr_tail = {};
 };
 
 /// Pure. Message: the error file's, or "Signal 9 (SIGKILL) received by PID 123", or the exit code
@@ -53,6 +54,9 @@ timespec coarse_time();
 /// A file that holds something, and was last written before `moment`, by a tick of that clock at
 /// least.
 bool was_written_before(const timespec& moment, const std::string& path);
+
+/// A clause where the file system of that log is full; else empty.
+std::string lost_log_clause(const std::string& path);
 
 /// The end of a file by last_lines; empty when it cannot be read.
 std::string read_tail(const std::string& path, std::size_t bytes_max);

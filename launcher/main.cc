@@ -182,6 +182,10 @@ void leave_error_file(const std::string& path, const std::string& json) {
   }
 }
 
+std::chrono::sys_time<std::chrono::microseconds> now_in_us() {
+  return std::chrono::time_point_cast<std::chrono::microseconds>(std::chrono::system_clock::now());
+}
+
 /// Runs in the agent's process, which the guardian made. The logger is made here, after the fork,
 /// so that no two processes share one.
 int agent_main(const Launch& launch) {
@@ -196,8 +200,7 @@ int agent_main(const Launch& launch) {
   // Workers get the limit as it was before (descriptor_limit.h).
   job.descriptor_limit = raise_descriptor_limit();
   const Result<JobSummary> summary = run_agent(job, log);
-  const auto now =
-      std::chrono::time_point_cast<std::chrono::microseconds>(std::chrono::system_clock::now());
+  const auto now = now_in_us();
   if (!summary) {
     leave_error_file(launch.job.error_file, agent_error_json(summary.error(), now));
     return complain(summary.error().sentence(), kExitFailure);
@@ -352,12 +355,12 @@ int run(int argc, char** argv) {
     return complain(odd->sentence(), kExitUsage);
   }
   Result<Launch> launch = resolve(options, environment, this_host(environment));
-  if (!launch) {
+  const Result<void> read =
+      launch ? read_credentials(options, environment, launch->job) : launch.error();
+  if (!read) {
     accept_early_signals();
-    return complain(launch.error().sentence(), kExitFailure);
-  }
-  if (const auto read = read_credentials(options, environment, launch->job); !read) {
-    accept_early_signals();
+    const char* const path = environment(env::kErrorFile);
+    leave_error_file(path != nullptr ? path : "", agent_error_json(read.error(), now_in_us()));
     return complain(read.error().sentence(), kExitFailure);
   }
   // Workers need no secret of the agents, and many write their whole environment into logs.

@@ -29,11 +29,15 @@ std::chrono::nanoseconds cpu_time_of(pid_t pid) {
 
 std::uint64_t growth_of(const std::string& path) {
   struct stat status {};
-  // A pipe or a terminal has no size: output that goes there is not seen (docs/hangs.md).
+  // A pipe has no size: output that goes there is not seen (docs/hangs.md).
   if (path.empty() || ::stat(path.c_str(), &status) != 0 || !S_ISREG(status.st_mode)) {
     return 0;
   }
   return static_cast<std::uint64_t>(status.st_size);
+}
+
+std::uint64_t growth_of_stdout(const std::string& path) {
+  return growth_of(path.empty() ? "/proc/self/fd/1" : path);
 }
 
 }  // namespace ddprun

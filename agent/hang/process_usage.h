@@ -15,5 +15,7 @@ std::chrono::nanoseconds cpu_time_of(pid_t pid);
 
 /// A number that changes when a file grows; 0 for a path that is empty or no plain file.
 std::uint64_t growth_of(const std::string& path);
+/// The same of a worker's stdout; an empty path: it has the agent's own, maybe with others.
+std::uint64_t growth_of_stdout(const std::string& path);
 
 }  // namespace ddprun

@@ -60,7 +60,7 @@ struct JobSnapshot {
   std::string host;
   std::int32_t agent_pid = 0;
   std::string agent_state;     ///< agent_state.h
-  std::string coordinator_at;  ///< where the one that it follows is; empty: here, or none
+  std::string coordinator_at;  ///< where it is reached; empty: none is known, or there is one node
   /// Why the job neither runs nor gathers, as a clause; empty: it does.
   std::string unhealthy;
   std::string log_dir;  ///< empty: there are no files

@@ -6,6 +6,7 @@
 
 #include "agent/host/host.h"
 #include "agent/local_workers.h"
+#include "rendezvous/base/endpoint.h"
 #include "rendezvous/control/coordinator.h"
 #include "rendezvous/control/follower.h"
 #include "rendezvous/node/node.h"
@@ -73,6 +74,11 @@ JobSnapshot take_snapshot(const AgentParts& agent) {
   // A coordinator's own agent follows it as well, and would show the copy that it was told.
   if (const Coordinator* const own = agent.follower.coordinator()) {
     shown.job = view_of(own->membership(), now);
+    const NodeDescription& self_told = agent.follower.node().description();
+    // Of a job of one node nothing listens but for its own workers.
+    if (agent.spec.max_nodes > 1 && !self_told.addresses.empty() && self_told.port != 0) {
+      shown.coordinator_at = to_text(Endpoint{self_told.addresses.front(), self_told.port});
+    }
   } else {
     shown.job = view_of(agent.follower.node().known(), now);
     shown.coordinator_at = agent.follower.node().leader_address();

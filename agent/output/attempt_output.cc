@@ -49,13 +49,6 @@ Terminals own_terminals() {
   return terminals;
 }
 
-/// Others write where this stream has ended: their lines begin with a prefix, too.
-void end_line(std::string& text) {
-  if (!text.empty() && text.back() != '\n') {
-    text += '\n';
-  }
-}
-
 /// Without folding: a teed stream through its filter alone.
 OutputSink filtered_sink(LogFilter line_filter, Console& console,
                          const std::shared_ptr<FilteredFile>& file) {
@@ -72,9 +65,11 @@ OutputSink filtered_sink(LogFilter line_filter, Console& console,
   sink.at_end = [filter, file, &console] {
     std::string shown;
     std::string matching;
+    // Others write where this stream has ended: their lines begin with a prefix, too.
+    if (filter->has_open_line()) {
+      filter->feed("\n", shown, matching);
+    }
     filter->finish(shown, matching);
-    end_line(shown);
-    end_line(matching);
     console.write(shown);
     file->append(matching);
   };

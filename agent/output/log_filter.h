@@ -44,6 +44,8 @@ class LogFilter {
   [[nodiscard]] std::string_view unfinished() const { return line_; }
   /// The begin of that line has been passed on.
   [[nodiscard]] bool inside_line() const { return inside_line_; }
+  /// A line has begun whose end has not been fed.
+  [[nodiscard]] bool has_open_line() const { return inside_line_ || !line_.empty(); }
   /// Passes on what is unfinished, without waiting for its end.
   void release(const OnPiece& shown, std::string& filtered);
 

@@ -47,7 +47,7 @@ Row row_of(const NodeHere& node, nanoseconds since) {
     more += ", node rank " + std::to_string(*node.node_rank);
   }
   if (node.hosts_coordinator) {
-    more += ", hosts the endpoint";
+    more += ", the coordinator";
   }
   return {"here", node.host_name, node.address.empty() ? "-" : node.address,
           (node.workers == 0 ? "no workers, only votes" : counted(node.workers, "worker")) +

@@ -75,8 +75,7 @@ void StreamFold::release(int stream, Time now, std::string& shown, std::string& 
 void StreamFold::end(int stream, Time now, std::string& shown, std::string& filtered) {
   Stream& from = streams_.at(static_cast<std::size_t>(stream));
   // Others write behind a teed line, and their lines begin with a prefix.
-  const bool unended = from.filter.inside_line() || !from.filter.unfinished().empty();
-  if (unfinished_ == Unfinished::kept && unended) {
+  if (unfinished_ == Unfinished::kept && from.filter.has_open_line()) {
     from.filter.feed("\n", adder(stream, now, shown), filtered);
   }
   from.filter.finish(adder(stream, now, shown), filtered);

@@ -246,9 +246,8 @@ std::string incident_line(const Incident& incident) {
     line += fmt::format(", downtime {} ms", milliseconds(*incident.downtime));
   }
   line += " (" + break_down_text(incident.parts) + ")";
-  if (const std::string lost = lost_work_text(incident.lost); !lost.empty()) {
-    line += ", " + lost;
-  }
+  const std::string lost = lost_work_text(incident.lost, incident.next_attempt.has_value());
+  line += lost.empty() ? "" : ", " + lost;
   return line + "\n" + stack_lines(incident);
 }
 
@@ -399,10 +398,12 @@ Result<void> write_agent_error_file(const std::string& path, const std::string& 
   std::string target = path;
   int why = 0;
   struct stat status {};
-  if (::stat(path.c_str(), &status) == 0) {
-    if (!S_ISREG(status.st_mode)) {
-      // /dev/null, a FIFO: a rename would put a file in its place. Without a reader: no waiting.
-      why = write_all(path, O_NONBLOCK, json);
+  if (::lstat(path.c_str(), &status) == 0) {
+    const bool leads_nowhere = S_ISLNK(status.st_mode) && ::stat(path.c_str(), &status) != 0;
+    if (leads_nowhere || !S_ISREG(status.st_mode)) {
+      // /dev/null, a FIFO: a rename would put a file in its place. Without a reader: no waiting. A
+      // link whose file is not there yet has nothing that a full disk could spoil.
+      why = write_all(path, leads_nowhere ? O_CREAT | O_TRUNC : O_NONBLOCK, json);
       return why == 0 ? Result<void>() : cannot_write(path, why);
     }
     // A link stays a link.

@@ -44,9 +44,9 @@ constexpr int kCannotStart = 1;
 /// The agent's end of the watch. A global, since a process has one guardian, like one parent.
 int the_guardian_fd = -1;
 
-/// What the kernel raises for a fault of the guardian itself, and what we treat by itself.
-constexpr std::array kNotForwarded = {SIGCHLD, SIGTSTP, SIGTTIN, SIGTTOU, SIGPIPE, SIGSEGV,
-                                      SIGBUS,  SIGFPE,  SIGILL,  SIGTRAP, SIGSYS,  SIGABRT};
+/// What we treat by itself. (A fault of the guardian is no signal that waits: the kernel ends the
+/// process by it at once, blocked or not. So a SIGSEGV that comes here was sent by somebody.)
+constexpr std::array kNotForwarded = {SIGCHLD, SIGTSTP, SIGTTIN, SIGTTOU, SIGPIPE};
 
 bool is_forwarded(int number) {
   for (const int other : kNotForwarded) {

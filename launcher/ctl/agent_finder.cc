@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <utility>
 #include <vector>
@@ -55,8 +56,11 @@ Error several_found(const std::vector<FoundAgent>& found) {
             std::to_string(found[i].name.pid) + ")";
   }
   list += found.size() > kNamedMax ? ", ..." : "";
+  const bool one_job = std::all_of(found.begin(), found.end(), [&](const FoundAgent& one) {
+    return one.name.job == found.front().name.job;
+  });
   return {std::to_string(found.size()) + " agents run on this host: " + list, "",
-          "choose one with --job ID or --pid PID"};
+          one_job ? "choose one with --pid PID" : "choose one with --job ID or --pid PID"};
 }
 
 }  // namespace

@@ -154,6 +154,10 @@ Failed take_logs(const json& status, const CtlOptions& options, bool begins, Log
   if (reader.take(status, options.rank) > 0 || !begins) {
     return std::nullopt;
   }
+  if (!any) {
+    return CtlFailure{Error{"no worker runs here yet", "", "ddpctl logs -f waits for them"},
+                      kCtlFailed};
+  }
   if (options.rank && !has_rank(status, *options.rank)) {
     return no_worker_of(*options.rank);
   }

@@ -62,6 +62,7 @@ std::string head_of(const json& status) {
   const std::string source = text_in(status, "source");
   if (source == "coordinator") {
     text += ", coordinator of the job";
+    text += field(status, "coordinator").is_string() ? " at " + text_in(status, "coordinator") : "";
   } else {
     text += "; the coordinator at " + text_in(status, "coordinator") + " knows all nodes";
     text += source == "copy" ? fmt::format(", and what follows of the job is {} old",

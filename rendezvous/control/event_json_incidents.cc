@@ -81,7 +81,7 @@ void EventJson::close_incident(Lines& lines, int which) {
   fields.update(event_values::downtime_of(incident));
   lines.add("incident_closed", incident.next_attempt, fields);
   add_ledger(lines);
-  const std::string lost = lost_work_text(incident.lost);
+  const std::string lost = lost_work_text(incident.lost, true);
   for_people_ =
       fmt::format("incident {}: {}; down {}{}; {}", which, incident.reason,
                   break_down_text(incident.parts), lost.empty() ? "" : ", " + lost,

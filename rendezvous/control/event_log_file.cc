@@ -51,9 +51,17 @@ int EventLogFile::append(std::string line) {
   if (written < 0) {
     return errno;
   }
-  // The kernel writes a part where the disk becomes full; the error comes with the next write only.
-  torn_ = static_cast<std::size_t>(written) < line.size();
-  return torn_ ? ENOSPC : 0;
+  // The kernel writes a part where the disk becomes full, or the file as large as it may be; which
+  // of both, only the next write says.
+  std::string_view rest = std::string_view(line).substr(static_cast<std::size_t>(written));
+  int why = 0;
+  while (!rest.empty() && why == 0) {
+    written = ::write(fd_.get(), rest.data(), rest.size());
+    why = written < 0 && errno != EINTR ? errno : 0;
+    rest.remove_prefix(written < 0 ? 0 : static_cast<std::size_t>(written));
+  }
+  torn_ = !rest.empty();
+  return why;
 }
 
 }  // namespace ddprun

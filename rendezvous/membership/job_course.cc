@@ -240,7 +240,7 @@ void JobCourse::lost(const JobNode& node, const NodeLost& event, std::optional<N
     try_end();
   } else if (state() == JobState::running && node.voter != kServiceVoter) {
     const bool voted = votes_beside(leadership_, node);
-    if (voted) {
+    if (voted && !node.released) {
       commands_.push_back(lost_voter(nodes_, node, event.why));
     }
     // A later loss of the coordinator is to find those that are left to be a majority. What was

@@ -65,15 +65,16 @@ std::string break_down_text(const BreakDown& parts) {
 }
 
 /// Without steps (after a takeover their number is not known) the time still is.
-std::string lost_work_text(const LostWork& lost) {
+std::string lost_work_text(const LostWork& lost, bool goes_on) {
   if (!lost.time || (*lost.time == Time(0) && lost.steps.value_or(0) == 0)) {
     return {};
   }
+  const std::string_view what = goes_on ? "done again" : "that no snapshot has";
   if (!lost.steps) {
-    return short_time(*lost.time) + " done again";
+    return fmt::format("{} {}", short_time(*lost.time), what);
   }
-  return fmt::format("{}{}{}) done again", *lost.steps, *lost.steps == 1 ? " step (" : " steps (",
-                     short_time(*lost.time));
+  return fmt::format("{} step{} ({}) {}", *lost.steps, *lost.steps == 1 ? "" : "s",
+                     short_time(*lost.time), what);
 }
 
 /// Without the worker runtime the ratio is an upper bound: loading and work done again count in it.

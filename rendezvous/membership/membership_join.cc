@@ -71,7 +71,9 @@ void Membership::on(const NodeLost& event) {
   if (!node) {
     return;
   }
-  absent_.lost({node->host_name, node->address}, event.why, now_ - event.silent_for);
+  if (!node->released) {  // else it left in order
+    absent_.lost({node->host_name, node->address}, event.why, now_ - event.silent_for);
+  }
   course_.left(event);
   // Before the loss is dealt with, so that the next world has both ends of the change.
   const std::optional<NodeId> waiter = next_waiter(*node);

@@ -71,7 +71,8 @@ bool last_call_starts_job(const WaitingFacts& facts) {
 
 /// The endpoint's note explains why other nodes may not find it: of use while none has.
 bool needs_endpoint_note(const WaitingFacts& facts) {
-  return facts.nodes.host_is_alone() && !facts.options.endpoint_note.empty();
+  return facts.nodes.host_is_alone() && facts.options.max_nodes > 1 &&
+         !facts.options.endpoint_note.empty();
 }
 
 /// Whether anybody has reached this node, and where they would. Told while the host is alone: the

@@ -136,7 +136,7 @@ TEST_CASE("While nodes are missing every node shows who is here, who was refused
     CHECK(contains(err, "of 4 nodes here, waiting for "));
     CHECK(contains(err, " so far, for up to "));
     CHECK(contains(err, " from now"));
-    CHECK(contains(err, "hosts the endpoint"));
+    CHECK(contains(err, ", the coordinator"));
     CHECK(contains(err, "this endpoint serves the job 'none', not 'other'"));
     CHECK(contains(err, "its connection closed"));
     CHECK(count_of(err, "nodes here") <= 4);

@@ -175,6 +175,17 @@ TEST_CASE("A worker that writes now and then does not hang, however little it co
   CHECK(job.exit_code == 0);
 }
 
+TEST_CASE("What goes into the file that is ddprun's own stdout is progress, too") {
+  const TempDir dir;
+  const std::string script = "for i in 1 2 3 4 5 6; do echo $i; sleep 0.5; done";
+  const Finished job =
+      run({.argv = {"sh", "-c", "exec \"$0\" --standalone --hang-timeout 2 sh -c \"$1\" >\"$2\"",
+                    find_program("ddprun"), script, dir.file("out")}});
+  INFO(job.err);
+  CHECK(job.exit_code == 0);
+  CHECK(read_file(dir.file("out")) == "1\n2\n3\n4\n5\n6\n");
+}
+
 TEST_CASE("Without the option nothing is watched") {
   // Two like jobs that stand still side by side. Once the one that is watched was found and ended,
   // the other stands still as long, and nobody minds.

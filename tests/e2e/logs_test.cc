@@ -1,6 +1,8 @@
 // Log files, tee and the console through the built program (torchrun contract, section 7).
 #include <fcntl.h>
+#include <fmt/core.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <catch2/catch.hpp>
 #include <chrono>
@@ -15,6 +17,7 @@
 #include "tests/support/child_process.h"
 #include "tests/support/event_wait.h"
 #include "tests/support/processes.h"
+#include "tests/support/skip.h"
 #include "tests/support/temp_dir.h"
 
 namespace ddprun::test {
@@ -94,6 +97,16 @@ TEST_CASE("a teed worker that writes as fast as it can loses nothing, and binary
   CHECK(console.compare(0, prefix.size() + 3, prefix + "xxx") == 0);
 }
 
+TEST_CASE("a teed worker's last line has an end on the console, however long it is") {
+  for (const int size : {1, 65536, 131072}) {
+    INFO(size);
+    const auto job = run({.argv = {"ddprun", "--standalone", "-t", "1", "python3", "-c",
+                                   fmt::format("print('x' * {}, end='')", size)}});
+    CHECK(job.exit_code == 0);
+    CHECK(job.out == "[default0]:" + std::string(static_cast<std::size_t>(size), 'x') + "\n");
+  }
+}
+
 TEST_CASE("a second signal ends an agent that only waits for a console which nobody reads") {
   const TempDir dir;
   const std::string unread = dir.file("console");
@@ -163,6 +176,22 @@ TEST_CASE("a log directory of /dev/null makes no file") {
                                  "echo \"file='$TORCHELASTIC_ERROR_FILE'\""}});
   CHECK(job.exit_code == 0);
   CHECK(job.out == "file=''\n");
+}
+
+TEST_CASE("a failure says that the file system of its log is full") {
+  if (::geteuid() != 0) {
+    SKIP_TEST("root", "a file system of its own is mounted");
+  }
+  const TempDir dir;
+  const std::string script =
+      "mkdir \"$1\" && mount -t tmpfs -o size=64k none \"$1\" && head -c 61440 /dev/zero "
+      ">\"$1/full\" && "
+      "exec \"$0\" --standalone -t 3 --log-dir \"$1\" python3 -c \"print('x' * 9999, flush=True)\"";
+  const auto job = run({.argv = {"unshare", "--mount", "sh", "-c", script, find_program("ddprun"),
+                                 dir.file("disk")}});
+  INFO(job.err);
+  CHECK(job.exit_code == 1);
+  CHECK(contains(job.err, "; no space is left for its log " + dir.file("disk")));
 }
 
 TEST_CASE("an existing attempt of another run is left alone") {

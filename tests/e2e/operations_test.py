@@ -87,6 +87,7 @@ class Orders(Jobs):
         self.assertEqual(second.wait(), 0, second)
         wait_until(lambda: len(self.status(first)["nodes"]) == 1, lambda: first)
         self.assertEqual(self.status(first)["incidents"][-1]["kind"], "node_left")
+        self.assertEqual(self.status(first)["lost"], [])
         self.wait_for_workers(first)
         self.assertEqual(len(self.sockets()), 1)
 
@@ -281,7 +282,9 @@ class Finding(Jobs):
         second = self.start("--nnodes", "1", "--rdzv-endpoint", self.endpoint, "--rdzv-id", "b c",
                             *WAITS)
         self.wait_for_workers(second)
-        self.assertIn("2 agents run on this host", self.refused(4, None, "status"))
+        sentence = self.refused(4, None, "status")
+        self.assertIn("2 agents run on this host", sentence)
+        self.assertIn("choose one with --job ID or --pid PID", sentence)
         named = self.ctl(None, "status", "--json", "--job", "b c")
         self.assertEqual(json.loads(named.stdout)["job_id"], "b c")
         self.assertIn("for the job 'none'", self.refused(3, None, "status", "--job", "none"))
@@ -414,6 +417,18 @@ class Output(Jobs):
         (self.folder / "go").touch()
         self.assertEqual(follower.wait(), 0, follower)
         self.assertEqual(follower.out, "".join(f"[rank 0 stdout] attempt {i}\n" for i in range(4)))
+
+    def test_before_there_are_workers_logs_says_so(self):
+        agent = self.start("--nnodes", "2", "--rdzv-endpoint", self.endpoint, "--tee", "3", *WAITS)
+        wait_until(lambda: "1 of 2 nodes here" in agent.err, lambda: agent)
+        self.assertIn("no worker runs here yet", self.refused(1, agent, "logs"))
+
+    def test_the_coordinator_tells_where_it_is_itself(self):
+        first, second = self.start_nodes("1:2", WAITS)
+        place = self.status(first)["coordinator"]
+        self.assertRegex(place, r":\d+$")
+        self.assertEqual(place.rpartition(":")[2], self.status(second)["coordinator"].rpartition(":")[2])
+        self.assertIn(f"coordinator of the job at {place}", self.told(first, "status"))
 
     def test_without_files_it_says_so(self):
         agent = self.start_alone(*WAITS)

@@ -291,7 +291,8 @@ TEST_CASE("the agent gets each signal once, to whomever of the group it was sent
   });
   guardian.lines(1);
   int lines = 1;
-  for (const int number : {SIGUSR1, SIGUSR2, SIGHUP, SIGQUIT, SIGINT, SIGCONT, SIGALRM}) {
+  for (const int number : {SIGUSR1, SIGUSR2, SIGHUP, SIGQUIT, SIGINT, SIGCONT, SIGALRM, SIGABRT,
+                           SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS}) {
     ::kill(guardian.pid(), number);
     guardian.lines(++lines);
   }
@@ -302,6 +303,7 @@ TEST_CASE("the agent gets each signal once, to whomever of the group it was sent
   CHECK(guardian.all_gone_within(kOneSecond));
   CHECK_THAT(guardian.text(),
              Catch::EndsWith("\nSIGUSR1\nSIGUSR2\nSIGHUP\nSIGQUIT\nSIGINT\nSIGCONT\nSIGALRM\n"
+                             "SIGABRT\nSIGSEGV\nSIGBUS\nSIGFPE\nSIGILL\nSIGTRAP\nSIGSYS\n"
                              "SIGINT\nSIGTERM\n"));
 }
 

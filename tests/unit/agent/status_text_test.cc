@@ -32,7 +32,7 @@ TEST_CASE("The table says who is here, who is not, and how long it goes on") {
   CHECK(waiting_lines(t) ==
         std::vector<std::string>{
             "2 of 4 nodes here, waiting for 2 more: for 12 s so far, for up to 9 min 48 s from now",
-            "  here     node0  -          2 workers, for 12 s, hosts the endpoint",
+            "  here     node0  -          2 workers, for 12 s, the coordinator",
             "  here     n1     10.77.0.2  1 worker, for 4 s, node rank 3",
             "  here     w      10.77.0.8  no workers, only votes, for 3 s",
             "  missing  node ranks 0, 2", "  missing  n5-n7 (PBS_NODEFILE)",

@@ -370,6 +370,11 @@ TEST_CASE("a link to the error file stays a link", "[agent]") {
   REQUIRE(write_agent_error_file(dir.file("link.json"), "new").has_value());
   CHECK(std::filesystem::is_symlink(dir.file("link.json")));
   CHECK(read_file(path) == "new");
+  // Also where the file is not there yet.
+  std::filesystem::create_symlink(dir.file("later.json"), dir.file("ahead.json"));
+  REQUIRE(write_agent_error_file(dir.file("ahead.json"), "first").has_value());
+  CHECK(std::filesystem::is_symlink(dir.file("ahead.json")));
+  CHECK(read_file(dir.file("later.json")) == "first");
 }
 
 TEST_CASE("an error file that is a device or a FIFO is written to, not replaced", "[agent]") {

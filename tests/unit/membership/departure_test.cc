@@ -181,6 +181,7 @@ TEST_CASE("a witness that is asked to leave is released, and the attempt goes on
   CHECK(t.s.commands.empty());
   t.s.lose(witness);
   CHECK(t.s.state() == JobState::running);
+  CHECK(t.s.all<TellIncident>().empty());  // nobody was lost
 }
 
 TEST_CASE("a witness that leads is told why it stays when it is asked to leave") {
@@ -347,6 +348,9 @@ TEST_CASE("a node that leaves below the minimum may go at once, and the others w
   CHECK(s.state() == JobState::gathering);
   CHECK(s.only<Release>().node == b);
   s.lose(b);
+  s.wait(2s);
+  s.time_passed();
+  CHECK(s.only<TellWaiting>().table->lost.empty());  // it left
   const NodeId c = s.join("n3");
   CHECK(s.state() == JobState::running);
   CHECK(s.world_of(c).world_size == 2);

@@ -318,10 +318,11 @@ TEST_CASE("Parts that are shown in whole milliseconds add up to the downtime tha
 }
 
 TEST_CASE("Lost work is told as far as it is known") {
-  CHECK(lost_work_text({}).empty());
-  CHECK(lost_work_text({0, 0s}).empty());
-  CHECK(lost_work_text({1, 20ms}) == "1 step (20 ms) done again");
-  CHECK(lost_work_text({std::nullopt, 90s}) == "1 min 30 s done again");
+  CHECK(lost_work_text({}, true).empty());
+  CHECK(lost_work_text({0, 0s}, true).empty());
+  CHECK(lost_work_text({1, 20ms}, true) == "1 step (20 ms) done again");
+  CHECK(lost_work_text({17, 20ms}, false) == "17 steps (20 ms) that no snapshot has");
+  CHECK(lost_work_text({std::nullopt, 90s}, true) == "1 min 30 s done again");
 }
 
 TEST_CASE("The share of effective training is never rounded up") {
