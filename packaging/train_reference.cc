@@ -4,6 +4,7 @@
 //   bash, zsh, fish  the completion of that shell
 #include <algorithm>
 #include <cstdio>
+#include <iterator>
 #include <set>
 #include <string>
 #include <string_view>
@@ -22,10 +23,11 @@ using ddprun::troff_text;
 
 /// A command or an argument of a command, as the page and the shells name it.
 struct Argument {
-  std::string name;    ///< "batch-size", or "total_epochs" where the place says which it is
-  std::string letter;  ///< empty: none
-  std::string value;   ///< "N"; empty for a flag
-  std::string help;    ///< in one line
+  std::string name;  ///< "batch-size", or "total_epochs" where the place says which it is
+  std::vector<std::string> aliases = {};  ///< but for underscores in place of dashes
+  std::string letter;                     ///< empty: none
+  std::string value;                      ///< "N"; empty for a flag
+  std::string help;                       ///< in one line
   bool by_place = false;
 };
 
@@ -54,6 +56,10 @@ Argument argument_of(const CLI::Option& option) {
   argument.by_place = !option.nonpositional();
   argument.name =
       argument.by_place ? option.get_name(true) : std::string(option.get_lnames().front());
+  std::copy_if(option.get_lnames().begin(), option.get_lnames().end(),
+               std::back_inserter(argument.aliases), [&](const std::string& name) {
+                 return name != argument.name && name.find('_') == std::string::npos;
+               });
   argument.letter = option.get_snames().empty() ? "" : option.get_snames().front();
   argument.value = option.get_items_expected_max() == 0 ? "" : option.get_type_name();
   argument.help = in_one_line(option.get_description());
@@ -107,6 +113,9 @@ std::string section_of(const CLI::App& command) {
     } else {
       text += argument.letter.empty() ? "" : "\\fB\\-" + argument.letter + "\\fR, ";
       text += "\\fB\\-\\-" + troff_text(argument.name) + "\\fR";
+      for (const std::string& alias : argument.aliases) {
+        text += ", \\fB\\-\\-" + troff_text(alias) + "\\fR";
+      }
       text += argument.value.empty() ? "\n" : " \\fI" + troff_text(argument.value) + "\\fR\n";
     }
     text += ddprun::wrapped(troff_text(argument.help), 78) + "\n";
@@ -159,6 +168,9 @@ std::string names(const CLI::App& command, const Predicate& counts) {
   for (const Argument& argument : arguments_of(command)) {
     if (!argument.by_place && counts(argument)) {
       text += (text.empty() ? "--" : " --") + argument.name;
+      for (const std::string& alias : argument.aliases) {
+        text += " --" + alias;
+      }
       text += argument.letter.empty() ? "" : " -" + argument.letter;
     }
   }
@@ -225,14 +237,23 @@ std::string zsh_argument(const Argument& argument) {
     return "':" + in_zsh(argument.name) + action + "'";
   }
   // With =, the value may stand in the same word, too.
-  const std::string name = "--" + argument.name + (argument.value.empty() ? "" : "=");
+  const std::string equals = argument.value.empty() ? "" : "=";
+  std::vector<std::string> names = {"--" + argument.name};
+  for (const std::string& alias : argument.aliases) {
+    names.push_back("--" + alias);
+  }
   const std::string value = argument.value.empty() ? "" : ":" + in_zsh(argument.value) + action;
   const std::string rest = "[" + in_zsh(summary(argument.help)) + "]" + value + "'";
-  if (argument.letter.empty()) {
-    return "'" + name + rest;
+  if (argument.letter.empty() && names.size() == 1) {
+    return "'" + names.front() + equals + rest;
   }
-  const std::string letter = "-" + argument.letter;
-  return "'(" + letter + " --" + argument.name + ")'{" + letter + "," + name + "}'" + rest;
+  std::string excluded = argument.letter.empty() ? "" : "-" + argument.letter;
+  std::string all = excluded;
+  for (const std::string& name : names) {
+    excluded += (excluded.empty() ? "" : " ") + name;
+    all += (all.empty() ? "" : ",") + name + equals;
+  }
+  return "'(" + excluded + ")'{" + all + "}'" + rest;
 }
 
 std::string zsh_completion(const CLI::App& app) {
@@ -271,6 +292,9 @@ std::string fish_completion(const CLI::App& app) {
       }
       text += "complete -c train -n '__fish_seen_subcommand_from " + name + "' -l " + argument.name;
       text += argument.letter.empty() ? "" : " -s " + argument.letter;
+      for (const std::string& alias : argument.aliases) {
+        text += " -l " + alias;
+      }
       text += argument.value.empty()   ? ""
               : names_file(argument)   ? " -r -F"
               : names_folder(argument) ? " -x -a '(__fish_complete_directories)'"

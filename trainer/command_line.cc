@@ -34,7 +34,7 @@ void add_linear(CLI::App& app, LinearOptions& options) {
   linear
       ->add_option(spellings("--snapshot-path"), options.snapshot_path,
                    "Directory of the snapshots; training goes on from the newest")
-      ->type_name("PATH")
+      ->type_name("DIR")
       ->check(some_path())
       ->capture_default_str();
   linear

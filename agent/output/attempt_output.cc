@@ -59,18 +59,22 @@ OutputSink filtered_sink(LogFilter line_filter, Console& console,
     std::string shown;
     std::string matching;
     filter->feed(bytes, shown, matching);
-    console.write(shown);
+    console.write_of(filter.get(), shown, filter->inside_line());
     file->append(matching);
   };
   sink.at_end = [filter, file, &console] {
     std::string shown;
     std::string matching;
-    // Others write where this stream has ended: their lines begin with a prefix, too.
+    // Others write where this stream has ended: their lines begin with a prefix, too. A line that
+    // another one's has ended needs no second end.
+    const bool shows_end = !filter->unfinished().empty() || console.has_open_line_of(filter.get());
     if (filter->has_open_line()) {
       filter->feed("\n", shown, matching);
     }
     filter->finish(shown, matching);
-    console.write(shown);
+    if (shows_end) {
+      console.write_of(filter.get(), shown, false);
+    }
     file->append(matching);
   };
   return sink;

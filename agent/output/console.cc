@@ -178,6 +178,17 @@ Console::~Console() {
   impl_->flushed.clear();
 }
 
+void Console::write_of(const void* stream, std::string_view bytes, bool leaves_open) {
+  if (bytes.empty()) {
+    return;
+  }
+  if (open_by_ != nullptr && open_by_ != stream) {
+    write("\n");
+  }
+  write(bytes);
+  open_by_ = leaves_open ? stream : nullptr;
+}
+
 void Console::write(std::string_view bytes) {
   // After a closed pipe or a full disk the bytes are dropped: the job does not end for its console.
   if (impl_->broken) {

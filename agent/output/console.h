@@ -25,6 +25,11 @@ class Console {
   /// Writes what the stream takes at once and keeps the rest. After an error (a closed pipe) bytes
   /// are swallowed: the workers and their files matter more than the console.
   void write(std::string_view bytes);
+  /// The same of one of several streams that are shown by lines. `leaves_open`: more of its last
+  /// line is to come; if another stream writes before that, the line ends there.
+  void write_of(const void* stream, std::string_view bytes, bool leaves_open);
+  /// The last line that was written is open, and this stream's.
+  [[nodiscard]] bool has_open_line_of(const void* stream) const { return open_by_ == stream; }
   /// kBufferBytesMax or more wait.
   [[nodiscard]] bool full() const;
   /// Called once, on the loop, when it is not full any more.
@@ -35,6 +40,7 @@ class Console {
  private:
   struct Impl;
   std::shared_ptr<Impl> impl_;
+  const void* open_by_ = nullptr;  ///< only compared
 };
 
 }  // namespace ddprun

@@ -73,6 +73,7 @@ class StartConditions {
   /// A node that is cut off may still run workers of the world before.
   [[nodiscard]] bool waits_for_old_world(Instant now, const Leadership& leadership) const;
   [[nodiscard]] bool is_paused(Instant now) const { return now < not_before_; }
+  [[nodiscard]] Instant paused_until() const { return not_before_; }
   /// When to ask again at the latest. `gathers`: a world is waited for, not the end of the job.
   [[nodiscard]] Instant next_deadline(Instant now, bool gathers, std::size_t nodes,
                                       const Leadership& leadership) const;

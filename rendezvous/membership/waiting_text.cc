@@ -15,6 +15,9 @@
 namespace ddprun {
 namespace {
 
+/// Of a pause before an attempt; those of a plan that was upset are shorter.
+constexpr std::chrono::milliseconds kPauseToldMin{700};
+
 /// Time left, rounded up: "0 s" would read as if it were over.
 std::string time_left_text(std::chrono::nanoseconds duration) {
   return std::to_string(std::chrono::ceil<std::chrono::seconds>(duration).count()) + " s";
@@ -116,6 +119,10 @@ std::string waiting_note(const WaitingFacts& facts, RendezvousStatus::For waits_
   }
   if (!facts.leadership.quorum_follows()) {
     add(facts.leadership.quorum_text());
+  }
+  if (facts.start.is_held_back() && facts.start.paused_until() > facts.now + kPauseToldMin) {
+    add("attempts in a row failed early, so the next one begins in " +
+        time_left_text(facts.start.paused_until() - facts.now));
   }
   if (facts.start.is_held_back() && facts.start.waits_for_old_world(facts.now, facts.leadership)) {
     add(old_world_text(facts));

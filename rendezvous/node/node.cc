@@ -165,6 +165,7 @@ void Node::on(const LeaderLost& input) {
     DDP_CHECK(input.last_contact <= now_, "the last contact lies in the past");
     contact_ = input.last_contact;
     saw_close_ = input.saw_close;
+    lost_at_ = saw_close_ ? now_ : contact_;
     lost_clause_ = input.clause;
     fence(input.why);
   }
@@ -180,7 +181,7 @@ void Node::on(const LeaderDeposed& input) {
   actions_.emplace_back(LogLine{true, "this node is no coordinator any more: " + input.why});
   actions_.emplace_back(StopLeading{input.why});
   node_.hosts_coordinator = false;
-  contact_ = now_;
+  contact_ = lost_at_ = now_;
   saw_close_ = false;
   lost_clause_ = input.why;  // this node may lead again, and tell why the attempt ended
   called_ = input.by ? std::optional(*input.by) : std::nullopt;

@@ -300,6 +300,7 @@ class Node {
   std::string leader_;  ///< where it is, numeric
   // Of the newest loss.
   Instant contact_{};
+  Instant lost_at_{};  ///< as far as is known: the close that was seen, else the contact
   bool saw_close_ = false;
   std::optional<Error> lost_why_;
   UnreachedLeader unreached_;  ///< by way of a service

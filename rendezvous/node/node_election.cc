@@ -130,7 +130,7 @@ void Node::take_over() {
       election_->request().term,
       TakeoverState{election_->inheritance(), election_->first_attempt(), known.so_far,
                     static_cast<int>(election_->votes()), known.heartbeat_timeout,
-                    std::max(election_->leases_end(), now_) - now_, now_ - contact_, lost_clause_,
+                    std::max(election_->leases_end(), now_) - now_, now_ - lost_at_, lost_clause_,
                     now_ - known_.stored_at(), !saw_close_},
       {}};
   std::copy_if(election_->voters().begin(), election_->voters().end(),
@@ -185,7 +185,7 @@ void Node::on(Appointed input) {
                          expected,
                          state.heartbeat_timeout,
                          {},
-                         was_lost ? now_ - contact_ : Instant{},
+                         was_lost ? now_ - lost_at_ : Instant{},
                          was_lost ? lost_clause_ : "no agent that was in it is left",
                          // A service does not know when it was given what it keeps.
                          told_ago.value_or(std::chrono::nanoseconds())};

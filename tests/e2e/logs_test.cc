@@ -107,6 +107,29 @@ TEST_CASE("a teed worker's last line has an end on the console, however long it 
   }
 }
 
+TEST_CASE("a teed line that is too long to wait for ends where another worker's begins") {
+  // The second worker writes once the first one's line is on the console, and ends after it.
+  const TempDir dir;
+  const std::string script = fmt::format(
+      "import os, time\n"
+      "if os.environ['RANK'] == '0':\n"
+      "  print('x' * 65536, end='', flush=True)\n"
+      "  while not os.path.exists('{0}'): time.sleep(0.01)\n"
+      "else:\n"
+      "  while not os.path.exists('{0}'): time.sleep(0.01)\n"
+      "  print('second', flush=True)\n"
+      "  while not os.path.exists('{1}'): time.sleep(0.01)\n",
+      dir.file("shown"), dir.file("end"));
+  ChildProcess job(ChildRequest{.argv = {"ddprun", "--standalone", "--nproc-per-node", "2", "-t",
+                                         "1", "python3", "-c", script}});
+  REQUIRE(job.wait_for_out("xxxx"));
+  dir.write("shown", "");
+  REQUIRE(job.wait_for_out("second"));
+  dir.write("end", "");
+  REQUIRE(job.exit_code() == 0);
+  CHECK(job.out() == "[default0]:" + std::string(65536, 'x') + "\n[default1]:second\n");
+}
+
 TEST_CASE("a second signal ends an agent that only waits for a console which nobody reads") {
   const TempDir dir;
   const std::string unread = dir.file("console");

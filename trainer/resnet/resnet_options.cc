@@ -47,7 +47,7 @@ void add_learning(CLI::App& app, ResnetOptions& options) {
 void add_output(CLI::App& app, ResnetOptions& options) {
   app.add_option("--snapshot-path,--snapshot_path,--save-dir", options.snapshot_path,
                  "Directory of the snapshots; training goes on from the newest")
-      ->type_name("PATH")
+      ->type_name("DIR")
       ->check(some_path())
       ->capture_default_str();
   add_count(app, "--ckpt-freq,--checkpoint-frequency", options.checkpoint_every,
