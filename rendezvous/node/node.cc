@@ -163,9 +163,9 @@ void Node::fence(const Error& why) {
 void Node::on(const LeaderLost& input) {
   if (state_ == State::following) {
     DDP_CHECK(input.last_contact <= now_, "the last contact lies in the past");
-    contact_ = input.last_contact;
-    saw_close_ = input.saw_close;
-    lost_at_ = saw_close_ ? now_ : contact_;
+    loss_.contact = input.last_contact;
+    loss_.saw_close = input.saw_close;
+    loss_.at = loss_.saw_close ? now_ : loss_.contact;
     lost_clause_ = input.clause;
     fence(input.why);
   }
@@ -181,8 +181,8 @@ void Node::on(const LeaderDeposed& input) {
   actions_.emplace_back(LogLine{true, "this node is no coordinator any more: " + input.why});
   actions_.emplace_back(StopLeading{input.why});
   node_.hosts_coordinator = false;
-  contact_ = lost_at_ = now_;
-  saw_close_ = false;
+  loss_.contact = loss_.at = now_;
+  loss_.saw_close = false;
   lost_clause_ = input.why;  // this node may lead again, and tell why the attempt ended
   called_ = input.by ? std::optional(*input.by) : std::nullopt;
   known_.led_until(now_, input.so_far);
@@ -205,7 +205,7 @@ void Node::on(const WorkersGone&) {
   }
   actions_.emplace_back(CloseConnection{});
   state_ = State::searching;
-  known_.lost(now_, contact_, saw_close_, options_.heartbeat_timeout);
+  known_.lost(now_, loss_.contact, loss_.saw_close, options_.heartbeat_timeout);
   begin_election();
   actions_.emplace_back(LogLine{true, lost_why_->sentence() + "; searching for the new one" +
                                           (election_ ? ", as a candidate" : "")});
@@ -280,8 +280,8 @@ void Node::on(const CalledByLeader& input) {
   if (state_ == State::following && call.term > known_.term()) {
     actions_.emplace_back(LeaveLeader{});
     called_ = call;
-    contact_ = now_;
-    saw_close_ = false;
+    loss_.contact = now_;
+    loss_.saw_close = false;
     fence(Error{"a coordinator of a later term took over", {}, {}});
   } else if ((state_ == State::searching || state_ == State::joining) &&
              (!called_ || call.term > called_->term)) {

@@ -299,9 +299,11 @@ class Node {
   FollowerState known_;
   std::string leader_;  ///< where it is, numeric
   // Of the newest loss.
-  Instant contact_{};
-  Instant lost_at_{};  ///< as far as is known: the close that was seen, else the contact
-  bool saw_close_ = false;
+  struct Loss {
+    Instant contact{};
+    Instant at{};  ///< as far as is known: the close that was seen, else the contact
+    bool saw_close = false;
+  } loss_;
   std::optional<Error> lost_why_;
   UnreachedLeader unreached_;  ///< by way of a service
   std::string lost_clause_;

@@ -130,8 +130,8 @@ void Node::take_over() {
       election_->request().term,
       TakeoverState{election_->inheritance(), election_->first_attempt(), known.so_far,
                     static_cast<int>(election_->votes()), known.heartbeat_timeout,
-                    std::max(election_->leases_end(), now_) - now_, now_ - lost_at_, lost_clause_,
-                    now_ - known_.stored_at(), !saw_close_},
+                    std::max(election_->leases_end(), now_) - now_, now_ - loss_.at, lost_clause_,
+                    now_ - known_.stored_at(), !loss_.saw_close},
       {}};
   std::copy_if(election_->voters().begin(), election_->voters().end(),
                std::back_inserter(takeover.votes),
@@ -172,7 +172,7 @@ void Node::on(Appointed input) {
   const std::uint32_t newest =
       std::max(number(state.replicated.attempt),
                known_.past() ? number(known_.past()->attempt) : std::uint32_t{0});
-  const bool was_lost = contact_ != Instant{};
+  const bool was_lost = loss_.contact != Instant{};
   // Others may have been in contact until the loss, and so for longer than this node.
   const Instant leases_end = wait_.lost_at() + state.heartbeat_timeout;
   // What the service keeps is the newest that anybody may have used: those before decide nothing,
@@ -185,7 +185,7 @@ void Node::on(Appointed input) {
                          expected,
                          state.heartbeat_timeout,
                          {},
-                         was_lost ? now_ - lost_at_ : Instant{},
+                         was_lost ? now_ - loss_.at : Instant{},
                          was_lost ? lost_clause_ : "no agent that was in it is left",
                          // A service does not know when it was given what it keeps.
                          told_ago.value_or(std::chrono::nanoseconds())};

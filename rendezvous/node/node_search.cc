@@ -76,7 +76,7 @@ void Node::search() {
   known_.fill(node_);
   search_again_at_ = wait_.ends_at();
   actions_.emplace_back(AskService{
-      saw_close_ ? std::optional(DeadLeader{known_.term(), known_.leader()}) : std::nullopt});
+      loss_.saw_close ? std::optional(DeadLeader{known_.term(), known_.leader()}) : std::nullopt});
 }
 
 /// A failed search at the place that a leader named is no end: that leader is gone, others may
