@@ -28,8 +28,8 @@ struct WorkerEnd {
   bool after_stop = false;
   bool dies_of_term = false;  ///< it had no handler for the SIGTERM that it was stopped by
   bool told_failure = false;  ///< its error file was there when it was stopped
-  std::string known_reason =
-      {};  ///< what the agent knows of why it ended; one clause, may be empty
+  /// What the agent knows of why it ended; one clause, may be empty.
+  std::string known_reason = {};
   std::chrono::sys_time<std::chrono::microseconds> exit_time{};
   std::uint64_t failure_kind = 0;    ///< ProgressPage's
   std::string error_file_path = {};  ///< empty when there was none to write
