@@ -111,16 +111,16 @@ class OneMember(Etcd):
             self.assertIn("restarts used: 1 of 1", agent.err)
 
     def test_each_failover_in_a_row_takes_as_long_as_the_first(self):
-        agents = self.start_job(5, "1:5")
+        agents = self.start_job(5, "1:5", "--heartbeat-timeout", "10")
         for left in (4, 3, 2, 1):
             first, agents = self.coordinator_of(agents)
             before = self.said(agents)
+            killed_at = time.monotonic()
             self.kill_agent(first)
             self.wait_for_world(agents, left, before)
+            # All have seen it die, so nobody waits for a lease, nor for nodes that are gone.
+            self.assertLess(time.monotonic() - killed_at, 5, agents)
         self.end_well(agents)
-        waits = [float(one) for one in re.findall(r"downtime .* rendezvous (\d+)", agents[0].err)]
-        self.assertEqual(len(waits), 4, agents[0])
-        self.assertLess(max(waits), 1500, agents[0])  # half of a heartbeat timeout
 
     def test_the_last_node_of_three_goes_on_alone(self):
         agents = self.start_job(3, "1:3")
