@@ -28,6 +28,11 @@ std::string_view summary_of(const OptionRow& row);
 std::string with_replaced(std::string_view text, std::string_view marker,
                           std::string_view replacement);
 
+/// Text for within single quotes of a shell; of zsh's with a backslash before those of `marks`,
+/// which _arguments and _describe would read.
+std::string in_zsh_quotes(std::string_view text, std::string_view marks);
+std::string in_fish_quotes(std::string_view text);
+
 /// One for each shell.
 std::string bash_completion();
 std::string zsh_completion();

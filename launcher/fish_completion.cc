@@ -47,11 +47,6 @@ complete -c ddprun -n 'not __ddprun_before_module' -x \
     -a '(__fish_complete_subcommand $__ddprun_valued)'
 )";
 
-/// Within single quotes fish reads these two marks only.
-std::string escaped(std::string_view text) {
-  return with_replaced(with_replaced(text, "\\", "\\\\"), "'", "\\'");
-}
-
 /// -x: a value follows that is no file; -r -F: one that is a file.
 std::string line_of(const OptionRow& row) {
   std::string line = "complete -c ddprun -n __ddprun_before_program";
@@ -74,10 +69,15 @@ std::string line_of(const OptionRow& row) {
     DDP_CHECK(offered.find('\'') == std::string::npos, "a word of the table needs no escapes");
     line += offered.empty() ? "" : " -a '" + offered + "'";
   }
-  return line + " -d '" + escaped(summary_of(row)) + "'\n";
+  return line + " -d '" + in_fish_quotes(summary_of(row)) + "'\n";
 }
 
 }  // namespace
+
+/// Within single quotes fish reads these two marks only.
+std::string in_fish_quotes(std::string_view text) {
+  return with_replaced(with_replaced(text, "\\", "\\\\"), "'", "\\'");
+}
 
 std::string fish_completion() {
   // __fish_complete_subcommand takes words from -- on for options of its own, up to the first other

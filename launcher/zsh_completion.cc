@@ -37,22 +37,6 @@ else
 fi
 )";
 
-/// In single quotes, with a backslash before those of `marks` that _arguments would read.
-std::string escaped(std::string_view text, std::string_view marks) {
-  std::string result;
-  for (const char c : text) {
-    if (c == '\'') {
-      result += "'\\''";
-      continue;
-    }
-    if (marks.find(c) != std::string_view::npos) {
-      result += '\\';
-    }
-    result += c;
-  }
-  return result;
-}
-
 /// ":N|cpu|gpu|auto:(cpu gpu auto)"
 std::string value_of(const OptionRow& row) {
   if (is_flag(row)) {
@@ -72,16 +56,31 @@ std::string value_of(const OptionRow& row) {
     }
     action += ')';
   }
-  return ":" + escaped(row.value_name, ":\\") + ":" + action;
+  return ":" + in_zsh_quotes(row.value_name, ":\\") + ":" + action;
 }
 
 }  // namespace
+
+std::string in_zsh_quotes(std::string_view text, std::string_view marks) {
+  std::string result;
+  for (const char c : text) {
+    if (c == '\'') {
+      result += "'\\''";
+      continue;
+    }
+    if (marks.find(c) != std::string_view::npos) {
+      result += '\\';
+    }
+    result += c;
+  }
+  return result;
+}
 
 std::string zsh_completion() {
   std::string script(kBegin);
   for (const OptionRow& row : option_rows()) {
     const std::string name = "--" + std::string(row.name);
-    const std::string rest = "[" + escaped(summary_of(row), "[]:\\") + "]" + value_of(row);
+    const std::string rest = "[" + in_zsh_quotes(summary_of(row), "[]:\\") + "]" + value_of(row);
     const std::string letter = row.letter != 0 ? std::string("-") + row.letter : std::string();
     // In front stand the names that exclude this one: an option is offered once.
     // A list adds up, so it may come again. `=`: behind the name or in the next word; `+` so too.

@@ -217,16 +217,8 @@ _train() {
 _train "$@"
 )";
 
-/// Within single quotes, for _arguments and _describe: a colon and brackets are marks there.
 std::string in_zsh(std::string_view text) {
-  std::string result;
-  for (const char c : text) {
-    if (c == ':' || c == '[' || c == ']' || c == '\\') {
-      result += '\\';
-    }
-    result += c == '\'' ? "'\\''" : std::string(1, c);
-  }
-  return result;
+  return ddprun::in_zsh_quotes(text, "[]:\\");
 }
 
 std::string zsh_argument(const Argument& argument) {
@@ -272,11 +264,6 @@ std::string zsh_completion(const CLI::App& app) {
                                cases);
 }
 
-/// Within single quotes fish reads these two marks only.
-std::string in_fish(std::string_view text) {
-  return ddprun::with_replaced(ddprun::with_replaced(text, "\\", "\\\\"), "'", "\\'");
-}
-
 std::string fish_completion(const CLI::App& app) {
   std::string text =
       "# Completion of train for fish.\ncomplete -c train -f\n"
@@ -285,7 +272,7 @@ std::string fish_completion(const CLI::App& app) {
   for (const CLI::App* command : commands_of(app)) {
     const std::string name = command->get_name();
     text += "complete -c train -n __fish_use_subcommand -a " + name + " -d '" +
-            in_fish(summary(in_one_line(command->get_description()))) + "'\n";
+            ddprun::in_fish_quotes(summary(in_one_line(command->get_description()))) + "'\n";
     for (const Argument& argument : arguments_of(*command)) {
       if (argument.by_place) {
         continue;  // it is a number
@@ -299,7 +286,7 @@ std::string fish_completion(const CLI::App& app) {
               : names_file(argument)   ? " -r -F"
               : names_folder(argument) ? " -x -a '(__fish_complete_directories)'"
                                        : " -x";
-      text += " -d '" + in_fish(summary(argument.help)) + "'\n";
+      text += " -d '" + ddprun::in_fish_quotes(summary(argument.help)) + "'\n";
     }
   }
   return text;

@@ -59,7 +59,7 @@ OutputSink filtered_sink(LogFilter line_filter, Console& console,
     std::string shown;
     std::string matching;
     filter->feed(bytes, shown, matching);
-    console.write_of(filter.get(), shown, filter->inside_line());
+    console.write_from(filter.get(), shown, filter->inside_line());
     file->append(matching);
   };
   sink.at_end = [filter, file, &console] {
@@ -73,7 +73,7 @@ OutputSink filtered_sink(LogFilter line_filter, Console& console,
     }
     filter->finish(shown, matching);
     if (shows_end) {
-      console.write_of(filter.get(), shown, false);
+      console.write_from(filter.get(), shown, false);
     }
     file->append(matching);
   };

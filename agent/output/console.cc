@@ -178,7 +178,7 @@ Console::~Console() {
   impl_->flushed.clear();
 }
 
-void Console::write_of(const void* stream, std::string_view bytes, bool leaves_open) {
+void Console::write_from(const void* stream, std::string_view bytes, bool leaves_open) {
   if (bytes.empty()) {
     return;
   }

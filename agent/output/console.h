@@ -27,7 +27,7 @@ class Console {
   void write(std::string_view bytes);
   /// The same of one of several streams that are shown by lines. `leaves_open`: more of its last
   /// line is to come; if another stream writes before that, the line ends there.
-  void write_of(const void* stream, std::string_view bytes, bool leaves_open);
+  void write_from(const void* stream, std::string_view bytes, bool leaves_open);
   /// The last line that was written is open, and this stream's.
   [[nodiscard]] bool has_open_line_of(const void* stream) const { return open_by_ == stream; }
   /// kBufferBytesMax or more wait.

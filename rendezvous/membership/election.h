@@ -2,11 +2,12 @@
 // time come in, what to do goes out. docs/failover.md says why it is safe.
 //
 //   waiting --my turn--> asking --a quorum granted--> fencing --the old world is quiet--> leading
-//   (Who has not granted is asked again in fencing, too: if all have seen the coordinator die, the
-//   old world is quiet.)
 //                        asking --a later term is about--> waiting (a turn later)
 //                        asking --somebody knows a newer configuration--> deferring
 //   deferring --nobody came--> waiting
+//
+// Who has not granted is asked again in fencing, too: once all have seen the coordinator die, the
+// old world is quiet.
 //
 // Where the job is over, no quorum is needed any more once everybody whose process is still there
 // has granted, and one of these has prepared for the end: who was told of it may be gone already,
