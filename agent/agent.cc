@@ -9,7 +9,6 @@
 #include <boost/asio/steady_timer.hpp>
 #include <chrono>
 #include <csignal>
-#include <functional>
 #include <optional>
 #include <string>
 #include <utility>
@@ -26,6 +25,7 @@
 #include "agent/output/console.h"
 #include "agent/output/log_layout.h"
 #include "agent/output/status_display.h"
+#include "agent/output/summary.h"
 #include "agent/process/guardian.h"
 #include "agent/process/orphans.h"
 #include "agent/process/service_notifier.h"
@@ -381,15 +381,15 @@ class Agent : private FollowerHandler {
   }
 
   void flush() {
+    if (!*outcome_ || has_summary_text(**outcome_)) {
+      err_.end_line();
+    }
     // stdout, stderr, then the outcome that other nodes still have to receive from here.
     out_.on_flushed([this] {
       err_.on_flushed([this] {
         Coordinator* const own = follower_.coordinator();
-        if (own != nullptr && *outcome_ && !own->drained()) {
-          own->on_drained([this] { take(Event::flushed); });
-        } else {
-          take(Event::flushed);
-        }
+        const auto flushed = [this] { take(Event::flushed); };
+        own != nullptr&&* outcome_ && !own->drained() ? own->on_drained(flushed) : flushed();
       });
     });
   }

@@ -1,32 +1,17 @@
 #include "agent/output/attempt_output.h"
 
-#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cerrno>
 #include <csignal>
 #include <utility>
 
 #include "agent/failure_evidence.h"
 #include "agent/output/stream_routing.h"
 #include "agent/process/signals.h"
-#include "rendezvous/base/fd.h"
 
 namespace ddprun {
 namespace {
-
-/// Where the lines that match a filter go; several streams of a node append to one file.
-struct FilteredFile {
-  Fd fd;
-  void append(std::string_view text) const {
-    if (fd && !text.empty()) {
-      // O_APPEND keeps the pieces whole; a full disk must not end the job: the line is in the
-      // worker's own file too.
-      [[maybe_unused]] const ssize_t written = ::write(fd.get(), text.data(), text.size());
-    }
-  }
-};
 
 /// What is read of a file for its tail: progress bars and escape sequences take more than they
 /// show.
@@ -51,18 +36,20 @@ Terminals own_terminals() {
 
 /// Without folding: a teed stream through its filter alone.
 OutputSink filtered_sink(LogFilter line_filter, Console& console,
-                         const std::shared_ptr<FilteredFile>& file) {
+                         const std::shared_ptr<FilteredLog>& log) {
   auto filter = std::make_shared<LogFilter>(std::move(line_filter));
   OutputSink sink;
   sink.console = &console;
-  sink.take = [filter, file, &console](std::string_view bytes) {
+  sink.take = [filter, log, &console](std::string_view bytes) {
     std::string shown;
     std::string matching;
     filter->feed(bytes, shown, matching);
     console.write_from(filter.get(), shown, filter->inside_line());
-    file->append(matching);
+    if (log) {
+      log->append(filter.get(), matching);
+    }
   };
-  sink.at_end = [filter, file, &console] {
+  sink.at_end = [filter, log, &console] {
     std::string shown;
     std::string matching;
     // Others write where this stream has ended: their lines begin with a prefix, too. A line that
@@ -75,18 +62,11 @@ OutputSink filtered_sink(LogFilter line_filter, Console& console,
     if (shows_end) {
       console.write_from(filter.get(), shown, false);
     }
-    file->append(matching);
+    if (log) {
+      log->append(filter.get(), matching);
+    }
   };
   return sink;
-}
-
-/// The attempt's file of the lines that match: there whenever filters are, whatever comes.
-Result<Fd> open_filtered(const std::string& path) {
-  Fd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
-  if (!fd) {
-    return errno_error(errno, "cannot open the log of filtered lines", path);
-  }
-  return fd;
 }
 
 }  // namespace
@@ -113,16 +93,12 @@ Result<void> AttemptOutput::prepare(int local_rank, const WorkerLogs& logs, Spaw
   // The worker writes a teed stream to its file and the agent reads it back: a slow console never
   // holds up the worker.
   if (logs.echo_stdout) {
-    if (auto teed = tee(local_rank, teed_out, logs.stdout_path,
-                        layout_.filtered_stdout(world_.attempt), spec_.logs.stdout_filters);
-        !teed) {
+    if (auto teed = tee(local_rank, teed_out, logs.stdout_path, spec_.logs.stdout_filters); !teed) {
       return teed;
     }
   }
   if (logs.echo_stderr) {
-    if (auto teed = tee(local_rank, teed_err, logs.stderr_path,
-                        layout_.filtered_stderr(world_.attempt), spec_.logs.stderr_filters);
-        !teed) {
+    if (auto teed = tee(local_rank, teed_err, logs.stderr_path, spec_.logs.stderr_filters); !teed) {
       return teed;
     }
   }
@@ -217,24 +193,28 @@ void AttemptOutput::spawned(int local_rank) {
   }
 }
 
+/// The files of the lines that match are there whenever filters are, whatever comes.
 Result<void> AttemptOutput::begin() {
-  const auto ready = [](const std::vector<std::string>& filters,
-                        const std::string& path) -> Result<void> {
+  const auto ready = [this](Form form, const std::vector<std::string>& filters,
+                            const std::string& path) -> Result<void> {
     if (!filters.empty() && !path.empty()) {
-      if (const auto made = open_filtered(path); !made) {
-        return made.error();
+      auto log = FilteredLog::open(path);
+      if (!log) {
+        return log.error();
       }
+      filtered_[form] = std::move(*log);
     }
     return {};
   };
-  if (auto out = ready(spec_.logs.stdout_filters, layout_.filtered_stdout(world_.attempt)); !out) {
-    return out;
+  const std::string out = layout_.filtered_stdout(world_.attempt);
+  if (auto done = ready(teed_out, spec_.logs.stdout_filters, out); !done) {
+    return done;
   }
-  return ready(spec_.logs.stderr_filters, layout_.filtered_stderr(world_.attempt));
+  const std::string err = layout_.filtered_stderr(world_.attempt);
+  return ready(teed_err, spec_.logs.stderr_filters, err);
 }
 
 Result<void> AttemptOutput::tee(int local_rank, Form form, const std::string& path,
-                                const std::string& filtered_path,
                                 const std::vector<std::string>& filters) {
   // One inotify instance per attempt: fs.inotify.max_user_instances is 128 by default, for all
   // programs of a user.
@@ -245,21 +225,18 @@ Result<void> AttemptOutput::tee(int local_rank, Form form, const std::string& pa
     }
     follower_ = std::move(*follower);
   }
-  auto filtered = std::make_shared<FilteredFile>();
-  if (!filters.empty()) {
-    auto opened = open_filtered(filtered_path);
-    if (!opened) {
-      return opened.error();
-    }
-    filtered->fd = std::move(*opened);
-  }
+  const auto& log = filtered_[form];
   if (!folds(form)) {
-    return follower_->follow(path, filtered_sink(LogFilter(prefix_of({local_rank}), filters),
-                                                 console_of(form), filtered));
+    return follower_->follow(
+        path, filtered_sink(LogFilter(prefix_of({local_rank}), filters), console_of(form), log));
+  }
+  std::function<void(std::string_view)> to_log;
+  if (log) {
+    const void* stream = &streams_[static_cast<std::size_t>(local_rank)];
+    to_log = [log, stream](std::string_view text) { log->append(stream, text); };
   }
   return follower_->follow(
-      path, folded(form).sink(local_rank, prefix_of({local_rank}), filters,
-                              [filtered](std::string_view text) { filtered->append(text); }));
+      path, folded(form).sink(local_rank, prefix_of({local_rank}), filters, std::move(to_log)));
 }
 
 /// Relayed output has no prefix and no filter: the console shows what the worker would have written

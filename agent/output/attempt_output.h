@@ -12,6 +12,7 @@
 
 #include "agent/job_spec.h"
 #include "agent/output/console.h"
+#include "agent/output/filtered_log.h"
 #include "agent/output/folded_console.h"
 #include "agent/output/log_layout.h"
 #include "agent/output/log_tailer.h"
@@ -69,7 +70,7 @@ class AttemptOutput {
 
   Result<void> relay(int local_rank, const WorkerLogs& logs, SpawnRequest& request);
   Result<void> tee(int local_rank, Form form, const std::string& path,
-                   const std::string& filtered_path, const std::vector<std::string>& filters);
+                   const std::vector<std::string>& filters);
   std::unique_ptr<OutputPump> relay_terminal(int local_rank, Form form, int like);
   OutputSink sink_for(int local_rank, Form form);
   FoldedConsole& folded(Form form);
@@ -85,6 +86,7 @@ class AttemptOutput {
   Consoles consoles_;
   const World& world_;
   std::function<void()> on_resized_;
+  std::array<std::shared_ptr<FilteredLog>, kForms> filtered_;  // of teed streams with filters
   // Readers below end, and hand over what is left, before the folding does.
   std::array<std::unique_ptr<FoldedConsole>, kForms> folds_;
   std::unique_ptr<LogTailer> follower_;

@@ -189,7 +189,17 @@ void Console::write_from(const void* stream, std::string_view bytes, bool leaves
   open_by_ = leaves_open ? stream : nullptr;
 }
 
+void Console::end_line() {
+  if (has_open_line_) {
+    write("\n");
+  }
+  open_by_ = nullptr;
+}
+
 void Console::write(std::string_view bytes) {
+  if (!bytes.empty()) {
+    has_open_line_ = bytes.back() != '\n';
+  }
   // After a closed pipe or a full disk the bytes are dropped: the job does not end for its console.
   if (impl_->broken) {
     return;

@@ -28,6 +28,8 @@ class Console {
   /// The same of one of several streams that are shown by lines. `leaves_open`: more of its last
   /// line is to come; if another stream writes before that, the line ends there.
   void write_from(const void* stream, std::string_view bytes, bool leaves_open);
+  /// Something else writes a line to the same descriptor: ends one that has no end yet.
+  void end_line();
   /// The last line that was written is open, and this stream's.
   [[nodiscard]] bool has_open_line_of(const void* stream) const { return open_by_ == stream; }
   /// kBufferBytesMax or more wait.
@@ -41,6 +43,7 @@ class Console {
   struct Impl;
   std::shared_ptr<Impl> impl_;
   const void* open_by_ = nullptr;  ///< only compared
+  bool has_open_line_ = false;
 };
 
 }  // namespace ddprun

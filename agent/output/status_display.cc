@@ -26,20 +26,24 @@ constexpr std::string_view kLinePrefix = "[ddprun] ";
 /// A terminal that does not say how wide it is.
 constexpr std::size_t kColumnsUnknown = 80;
 
-/// Counts the lines of the log, so that the board knows when its table is not the last thing on
-/// the terminal any more.
-class CountingSink : public spdlog::sinks::base_sink<spdlog::details::null_mutex> {
+/// Before each line of the log: ends what a worker wrote without an end (a progress bar). Counts
+/// the lines, so that the board knows when its table is not the last thing on the terminal any
+/// more.
+class LineEndSink : public spdlog::sinks::base_sink<spdlog::details::null_mutex> {
  public:
+  explicit LineEndSink(Console& console) : console_(console) {}
   [[nodiscard]] std::size_t lines() const { return lines_; }
 
  protected:
   void sink_it_(const spdlog::details::log_msg& message) override {
     (void)message;
+    console_.end_line();
     ++lines_;
   }
   void flush_() override {}
 
  private:
+  Console& console_;
   std::size_t lines_ = 0;
 };
 
@@ -64,16 +68,14 @@ struct StatusDisplay::Impl {
       : console(the_console),
         fd(the_fd),
         log(std::move(the_log)),
-        counter(std::make_shared<CountingSink>()),
+        before_lines(std::make_shared<LineEndSink>(console)),
         timer(io),
         live(can_redraw(fd)) {
-    if (live) {
-      // Any line of the log moves the table up, from wherever it comes: so all lines are counted.
-      log->sinks().push_back(counter);
-    }
+    // Any line of the log moves the table up, from wherever it comes: so all lines are counted.
+    log->sinks().insert(log->sinks().begin(), before_lines);
   }
   /// The log outlives the board, since the agent's last lines go there.
-  ~Impl() { std::erase(log->sinks(), counter); }
+  ~Impl() { std::erase(log->sinks(), before_lines); }
 
   void show(const RendezvousStatus& told) {
     // LOGLEVEL=ERROR asks for less than a table of what is waited for.
@@ -94,6 +96,9 @@ struct StatusDisplay::Impl {
   void redraw() {
     // One column less than there are: a full line makes some terminals wrap.
     const std::size_t columns = std::max<std::size_t>(columns_of(fd), 2) - 1;
+    if (drawn == 0) {
+      console.end_line();
+    }
     std::string text = erased();
     for (std::string line : waiting_lines(table, std::chrono::steady_clock::now() - told_at)) {
       line.insert(0, kLinePrefix);
@@ -101,7 +106,7 @@ struct StatusDisplay::Impl {
       ++drawn;
     }
     // A line of the log after this scrolls the table away: it is then left where it is.
-    drawn_after = counter->lines();
+    drawn_after = before_lines->lines();
     console.write(text);
     if (table.waits_for == RendezvousStatus::For::turn) {
       return;  // its text has no times in it
@@ -118,7 +123,7 @@ struct StatusDisplay::Impl {
   /// What takes the drawn table away, if it still is the last thing on the terminal.
   std::string erased() {
     const std::size_t lines = std::exchange(drawn, 0);
-    if (lines == 0 || counter->lines() != drawn_after) {
+    if (lines == 0 || before_lines->lines() != drawn_after) {
       return {};
     }
     // CPL and ED of ECMA-48: back to the table's first line, then erase to the end of the screen.
@@ -135,7 +140,7 @@ struct StatusDisplay::Impl {
   Console& console;
   int fd;
   std::shared_ptr<spdlog::logger> log;
-  std::shared_ptr<CountingSink> counter;
+  std::shared_ptr<LineEndSink> before_lines;
   boost::asio::steady_timer timer;
   bool live;
   RendezvousStatus table;

@@ -289,9 +289,13 @@ const FailureRecord* root_cause(const JobSummary& summary) {
 
 }  // namespace
 
+/// As torchrun, which prints nothing after a success.
+bool has_summary_text(const JobSummary& summary) {
+  return summary.verdict != Verdict::succeeded || !summary.incidents.empty();
+}
+
 std::string summary_text(const JobSummary& summary, const std::string& title) {
-  // As torchrun, which prints nothing after a success.
-  if (summary.verdict == Verdict::succeeded && summary.incidents.empty()) {
+  if (!has_summary_text(summary)) {
     return {};
   }
   std::string out;

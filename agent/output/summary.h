@@ -9,11 +9,13 @@
 
 namespace ddprun {
 
+/// A job that succeeded without an incident has none.
+bool has_summary_text(const JobSummary& summary);
 /// Pure. For a failed job torchrun's layout (torchrun contract, section 6.2) with all nodes'
 /// records, cause, victims and stopped-by-us told apart; after incidents a line for each (attempt,
 /// cause, epoch resumed from, downtime and its parts in ms, work done again), the share of
-/// effective training and the final loss. Empty for a job that succeeded
-/// without an incident. `title` is the program as the user wrote it. Ends with a newline.
+/// effective training and the final loss. Empty without
+/// has_summary_text(). `title` is the program as the user wrote it. Ends with a newline.
 std::string summary_text(const JobSummary& summary, const std::string& title);
 
 /// Pure. JSON for the agent's TORCHELASTIC_ERROR_FILE: the cause's own error file with errorCode

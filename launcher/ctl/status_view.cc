@@ -35,6 +35,15 @@ bool is_set(const json& object, const char* name) {
   return value.is_boolean() && value.get<bool>();
 }
 
+/// Many downtimes are below a second: they keep their digits.
+std::string time_text(double ms) {
+  constexpr double kMsPerSecond = 1e3;
+  constexpr double kNsPerMs = 1e6;
+  return ms < kMsPerSecond
+             ? fmt::format("{:.0f} ms", ms)
+             : seconds_text(std::chrono::nanoseconds(static_cast<std::int64_t>(ms * kNsPerMs)));
+}
+
 /// Empty for a node that is no member of the attempt.
 std::string ranks_of(const json& node) {
   const std::string first = text_in(node, "first_rank");
@@ -123,6 +132,14 @@ std::string nodes_of(const json& status) {
   return text;
 }
 
+/// The downtime of the newest incident goes on until the workers of the next attempt are there.
+std::string down_so_far(const json& incident, const json& status) {
+  const double wall = number_in(field(status, "accounts"), "wall_ms");
+  const double so_far = wall - number_in(incident, "at_ms");
+  const bool is_over = !field(incident, "spawn_ms").is_null();
+  return is_over || so_far <= 0 ? time_in(incident, "downtime_ms") : time_text(so_far) + " so far";
+}
+
 /// One line each, as in the summary at the end of the job.
 std::string incidents_of(const json& status) {
   const json& all = field(status, "incidents");
@@ -133,9 +150,10 @@ std::string incidents_of(const json& status) {
   const std::size_t first = all.size() - std::min(all.size(), kIncidentsShownMax);
   std::string text = first == 0 ? "incidents:\n" : "newest incidents:\n";
   for (std::size_t i = first; i < all.size(); ++i) {
+    const bool is_newest = i + 1 == all.size();
     text += fmt::format("  {}  attempt {}: {}; down {}\n", text_in(all[i], "incident"),
                         text_in(all[i], "attempt"), text_in(all[i], "reason"),
-                        time_in(all[i], "downtime_ms"));
+                        is_newest ? down_so_far(all[i], status) : time_in(all[i], "downtime_ms"));
   }
   DDP_CHECK(!text.empty(), "incidents have a line each");
   return text;
@@ -182,18 +200,9 @@ double number_in(const json& object, const char* name) {
   return value.is_number() ? value.get<double>() : 0;
 }
 
-/// Many downtimes are below a second: they keep their digits.
 std::string time_in(const json& object, const char* name) {
   const json& value = field(object, name);
-  if (!value.is_number()) {
-    return "-";
-  }
-  constexpr double kMsPerSecond = 1e3;
-  constexpr double kNsPerMs = 1e6;
-  const auto ms = value.get<double>();
-  return ms < kMsPerSecond
-             ? fmt::format("{:.0f} ms", ms)
-             : seconds_text(std::chrono::nanoseconds(static_cast<std::int64_t>(ms * kNsPerMs)));
+  return value.is_number() ? time_text(value.get<double>()) : "-";
 }
 
 /// Powers of 1024, as the kernel counts memory.

@@ -9,8 +9,7 @@
 #include <vector>
 
 #include "rendezvous/base/check.h"
-#include "rendezvous/base/text.h"
-#include "rendezvous/base/utf8.h"
+#include "rendezvous/consensus/etcd_error.h"
 #include "rendezvous/consensus/etcd_records.h"
 #include "rendezvous/http/http_client.h"
 
@@ -23,42 +22,11 @@ using nlohmann::json;
 constexpr std::uint64_t kBodyBytesMax = 4 * 1'024 * 1'024;
 /// Of one member. One that is there and does not answer has lost its majority, or hangs.
 constexpr std::chrono::milliseconds kMemberPatience{1'500};
-/// Of an error: etcd's own are a line, a stranger's may be megabytes.
-constexpr std::size_t kWordsMax = 400;
 constexpr char kSignIn[] = "/v3/auth/authenticate";
 /// Codes of gRPC (grpc/status.h): the token that authenticate() gave is no longer known.
 constexpr int kUnauthenticated = 16;
-/// With tokens that say which users and roles there were (JWT), whoever changes these ends the
-/// tokens of all (etcdserver/api/v3rpc/rpctypes, ErrGRPCAuthOldRevision); no code is its own.
-constexpr char kOldRevision[] = "revision of auth store is old";
-/// Of authenticate() where authentication is off, and of a question without a token where it is on
-/// again (the same file, ErrGRPCAuthNotEnabled and ErrGRPCUserEmpty).
-constexpr char kNotEnabled[] = "authentication is not enabled";
-constexpr char kNobodyAsks[] = "user name is empty";
-/// Of a wrong name or password (the same file, ErrGRPCAuthFailed).
-constexpr char kWrongUser[] = "authentication failed";
-/// Of a user without a role, or with one for other keys (the same file, ErrGRPCPermissionDenied).
-constexpr char kDenied[] = "permission denied";
 constexpr int kUnavailable = 14;
 constexpr int kDeadlineExceeded = 4;
-
-/// Of the member, since people have to look into its log.
-std::string sentence(const Endpoint& member, const std::string& why) {
-  return "etcd at " + to_text(member) + " " + why;
-}
-
-/// What Go's servers answer to plain text at a port of TLS (net/http's server.go).
-bool wants_tls(const HttpReply& said) {
-  return said.status == 400 && said.body.find("HTTPS server") != std::string::npos;
-}
-constexpr char kAskForTls[] = "wants TLS (--rdzv-conf protocol=https,cacert=FILE)";
-
-/// Of a connection on which no answer came. Older ones close what is no TLS without a word.
-std::string why_unasked(const Error& error, bool is_plain) {
-  const bool closed = error.what.find("closed the connection") != std::string::npos;
-  return "cannot be asked: " + error.what +
-         (closed && is_plain ? std::string("; maybe it ") + kAskForTls : "");
-}
 
 HttpCall to_http(const std::string& path, const std::string& body, const std::string& token) {
   HttpCall request{"POST", path, {{"Content-Type", "application/json"}}, body, kMemberPatience};
@@ -113,15 +81,17 @@ struct EtcdClient::Impl : std::enable_shared_from_this<EtcdClient::Impl> {
 
   /// Before the question that waits: etcd forgets a token after five idle minutes.
   void sign_in() {
-    Question in{kSignIn, json{{"name", access.user}, {"password", access.password}}.dump(),
-                [this](const Result<json>& answer) {
-                  token = answer ? text_at(*answer, "token") : std::string();
-                  is_open = !answer && answer.error().what.find(kNotEnabled) != std::string::npos;
-                  if (token.empty() && !is_open) {
-                    sign_in_failed = answer ? Error{sentence(member(), "gave no token"), {}, {}}
-                                            : answer.error();
-                  }
-                }};
+    Question in{
+        kSignIn, json{{"name", access.user}, {"password", access.password}}.dump(),
+        [this](const Result<json>& answer) {
+          token = answer ? text_at(*answer, "token") : std::string();
+          is_open = !answer && answer.error().what.find(kEtcdNotEnabled) != std::string::npos;
+          if (token.empty() && !is_open) {
+            sign_in_failed =
+                answer ? etcd_unknown_form("etcd at " + to_text(member()) + " gave no token")
+                       : answer.error();
+          }
+        }};
     in.signed_in = true;
     questions.push_front(std::move(in));
     send();
@@ -130,15 +100,14 @@ struct EtcdClient::Impl : std::enable_shared_from_this<EtcdClient::Impl> {
   /// The member that answered last is asked first: it has a connection, and a token of its own.
   void send() {
     // An answer's callback may end the client, and has to find this until it is through.
-    members[at]->ask(
-        to_http(question().path, question().body, token),
-        [weak = weak_from_this()](const Result<HttpReply>& answer) {
-          if (const auto self = weak.lock(); self && !self->gone) {
-            answer ? self->answered(*answer)
-                   : self->next_member(sentence(
-                         self->member(), why_unasked(answer.error(), self->access.tls == nullptr)));
-          }
-        });
+    members[at]->ask(to_http(question().path, question().body, token),
+                     [weak = weak_from_this()](const Result<HttpReply>& answer) {
+                       if (const auto self = weak.lock(); self && !self->gone) {
+                         answer ? self->answered(*answer)
+                                : self->next_member(etcd_unasked(self->member(), answer.error(),
+                                                                 self->access.tls == nullptr));
+                       }
+                     });
   }
 
   // --- What it says -------------------------------------------------------------------------
@@ -147,10 +116,7 @@ struct EtcdClient::Impl : std::enable_shared_from_this<EtcdClient::Impl> {
   void answered(const HttpReply& said) {
     json answer = json::parse(said.body, nullptr, false);
     if (!answer.is_object()) {
-      return next_member(sentence(member(), wants_tls(said)
-                                                ? kAskForTls
-                                                : "does not speak etcd's protocol (HTTP status " +
-                                                      std::to_string(said.status) + ")"));
+      return next_member(etcd_stranger(member(), said.status, said.body));
     }
     if (answer.contains("error")) {
       return refused(answer);
@@ -167,39 +133,30 @@ struct EtcdClient::Impl : std::enable_shared_from_this<EtcdClient::Impl> {
     // Of a stream, an object; else the text, with its code beside it.
     const json& error = answer["error"].is_object() ? answer["error"] : answer;
     const int code = code_of(error);
-    std::string why = printable(std::string(utf8_prefix(text_at(error, "message"), kWordsMax)));
-    if (why.find(kDenied) != std::string::npos) {
-      why += " (" + access.user + " needs to read and write keys below ddprun/)";
-    } else if (why.find(kWrongUser) != std::string::npos) {
-      why += " (DDPRUN_ETCD_USER=NAME:PASSWORD gave the user " + access.user + ")";
-    } else if (why.find(kNobodyAsks) != std::string::npos && access.user.empty()) {
-      why += " (DDPRUN_ETCD_USER=NAME:PASSWORD gives a user)";
-    }
-    if (why.empty()) {
-      why = "error " + std::to_string(code) + " without a word";
-    }
-    const bool is_old = why.find(kOldRevision) != std::string::npos ||
-                        (is_open && why.find(kNobodyAsks) != std::string::npos);
+    const std::string message = text_at(error, "message");
+    const bool is_old = message.find(kEtcdOldRevision) != std::string::npos ||
+                        (is_open && message.find(kEtcdNobodyAsks) != std::string::npos);
     if ((code == kUnauthenticated || is_old) && !access.user.empty() && !question().signed_in) {
       question().signed_in = true;
       token.clear();
       return sign_in();
     }
+    const Error why = etcd_refusal(member(), message, code, access.user);
     if (code == kUnavailable || code == kDeadlineExceeded) {
-      return next_member(sentence(member(), "says: " + why));
+      return next_member(why);
     }
     is_refusal = true;
-    end(Error{sentence(member(), "says: " + why), {}, {}});
+    end(why);
   }
 
   /// The last error is the one that is told: of one member people look at its own.
-  void next_member(const std::string& why) {
+  void next_member(const Error& why) {
     token.clear();  // it may be known to that member alone
     at = (at + 1) % access.members.size();
     if (++question().members_tried < access.members.size()) {
       send_anew();
     } else {
-      end(Error{why, {}, {}});
+      end(why);
     }
   }
 

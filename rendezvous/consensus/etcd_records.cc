@@ -7,6 +7,7 @@
 
 #include "rendezvous/base/check.h"
 #include "rendezvous/consensus/base64.h"
+#include "rendezvous/consensus/etcd_error.h"
 #include "rendezvous/consensus/leader_record_text.h"
 
 namespace ddprun {
@@ -65,7 +66,7 @@ struct Entry {
 
 /// None: there is no such key. The error is of an answer that etcd never gives.
 Result<std::optional<Entry>> entry_of(const json& answer, std::size_t place) {
-  const Error bad{"etcd answers in an unknown form", {}, {}};
+  const Error bad = etcd_unknown_form("etcd answers in an unknown form");
   const auto responses = answer.find("responses");
   if (responses == answer.end() || !responses->is_array() || responses->size() <= place) {
     return bad;

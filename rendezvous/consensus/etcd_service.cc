@@ -6,6 +6,7 @@
 #include <variant>
 
 #include "rendezvous/base/check.h"
+#include "rendezvous/consensus/etcd_error.h"
 #include "rendezvous/consensus/etcd_records.h"
 #include "rendezvous/consensus/tenured_service.h"
 
@@ -24,7 +25,7 @@ using Answer = Result<ServiceAnswer>;
 
 Answer lease_of(const json& answer) {
   ServiceAnswer lease{true, 0, text_at(answer, "ID"), false};
-  return lease.lease.empty() ? Answer(Error{"etcd gave no lease", {}, {}}) : Answer(lease);
+  return lease.lease.empty() ? Answer(etcd_unknown_form("etcd gave no lease")) : Answer(lease);
 }
 
 Answer renewal_of(const json& answer) {
@@ -39,7 +40,7 @@ Answer written_by(const json& answer) {
   }
   const ServiceAnswer done{true, revision_of(answer), {}, false};
   return done.revision <= 0
-             ? Answer(Error{"etcd says that it has written, and no revision", {}, {}})
+             ? Answer(etcd_unknown_form("etcd says that it has written, and no revision"))
              : Answer(done);
 }
 

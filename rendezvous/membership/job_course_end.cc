@@ -61,7 +61,7 @@ void JobCourse::attempt_stopped() {
     const JobAccounts::Closed closed =
         accounts_.close(std::move(*incident), attempt_.story(), ending_.has_value(), now_);
     if (!ending_) {
-      start_.pause(now_ + closed.decision.pause);
+      start_.back_off(now_ + closed.decision.pause);
       if (is_told_at_once(closed.incident)) {
         Aftermath after;
         after.end = closed.decision.end;
@@ -172,7 +172,7 @@ void JobCourse::finish(JobEnding ending, std::chrono::nanoseconds patience) {
   attempt_.end();
   rest_ = Rest::ending;
   leadership_.drop_plan();
-  start_.pause(now_);
+  start_.back_off(now_);
   start_.begin(now_, false);  // for how long a quorum is waited for
   try_end();
 }

@@ -50,8 +50,8 @@ class StartConditions {
   [[nodiscard]] bool awaits_word(Instant now) const { return !awaited_.empty() && now < words_by_; }
   /// Of these the ones that may still come are expected beside the `here` nodes.
   void expect_back(std::size_t here, Instant now);
-  /// No world is planned before `until`.
-  void pause(Instant until) { not_before_ = until; }
+  /// No world is planned before `until`, since attempts in a row have failed early.
+  void back_off(Instant until) { not_before_ = backs_off_until_ = until; }
   /// A node came or went while a world was planned, so the plan is void. The next one waits a
   /// little, and longer each time.
   void put_off_plan(Instant now);
@@ -73,7 +73,7 @@ class StartConditions {
   /// A node that is cut off may still run workers of the world before.
   [[nodiscard]] bool waits_for_old_world(Instant now, const Leadership& leadership) const;
   [[nodiscard]] bool is_paused(Instant now) const { return now < not_before_; }
-  [[nodiscard]] Instant paused_until() const { return not_before_; }
+  [[nodiscard]] Instant backs_off_until() const { return backs_off_until_; }
   /// When to ask again at the latest. `gathers`: a world is waited for, not the end of the job.
   [[nodiscard]] Instant next_deadline(Instant now, bool gathers, std::size_t nodes,
                                       const Leadership& leadership) const;
@@ -96,6 +96,7 @@ class StartConditions {
   Instant words_by_{};          ///< for how long they are waited for
   Instant quiet_since_{};       ///< a wait begins anew from then on
   Instant not_before_{};        ///< the next plan
+  Instant backs_off_until_{};   ///< see back_off()
   Instant plan_pause_{};        ///< since the last plan that was upset; see put_off_plan()
   Instant plan_given_up_at_{};  ///< the newest one, unless it is committed by then
   bool held_back_ = false;

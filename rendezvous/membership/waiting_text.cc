@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -14,9 +15,6 @@
 
 namespace ddprun {
 namespace {
-
-/// Of a pause before an attempt; those of a plan that was upset are shorter.
-constexpr std::chrono::milliseconds kPauseToldMin{700};
 
 /// Time left, rounded up: "0 s" would read as if it were over.
 std::string time_left_text(std::chrono::nanoseconds duration) {
@@ -120,9 +118,9 @@ std::string waiting_note(const WaitingFacts& facts, RendezvousStatus::For waits_
   if (!facts.leadership.quorum_follows()) {
     add(facts.leadership.quorum_text());
   }
-  if (facts.start.is_held_back() && facts.start.paused_until() > facts.now + kPauseToldMin) {
+  if (facts.start.is_held_back() && facts.start.backs_off_until() > facts.now) {
     add("attempts in a row failed early, so the next one begins in " +
-        time_left_text(facts.start.paused_until() - facts.now));
+        time_left_text(facts.start.backs_off_until() - facts.now));
   }
   if (facts.start.is_held_back() && facts.start.waits_for_old_world(facts.now, facts.leadership)) {
     add(old_world_text(facts));
@@ -172,6 +170,18 @@ RendezvousStatus bare_table(const MembershipOptions& options, std::size_t nodes_
   return table;
 }
 
+/// When the next attempt begins, where no node is waited for and no vote.
+std::optional<Instant> attempt_begins(const WaitingFacts& facts) {
+  if (!facts.start.is_held_back() || facts.job_is_over || !facts.leadership.quorum_follows()) {
+    return {};
+  }
+  Instant begins = facts.start.backs_off_until();
+  if (facts.start.waits_for_old_world(facts.now, facts.leadership)) {
+    begins = std::max(begins, facts.start.fence().over_at());
+  }
+  return begins > facts.now ? std::optional(begins) : std::nullopt;
+}
+
 /// Ages and remaining times rather than instants: agents show them by their own clocks.
 RendezvousStatus waiting_table(const WaitingFacts& facts) {
   DDP_CHECK(facts.options.min_nodes <= facts.options.max_nodes, "1 <= min <= max nodes");
@@ -183,6 +193,7 @@ RendezvousStatus waiting_table(const WaitingFacts& facts) {
     table.waits_for = RendezvousStatus::For::last_call;
     ends = *gathering.last_call_ends();
   }
+  ends = attempt_begins(facts).value_or(ends);
   if (facts.job_is_over && facts.start.waits_for_followers(facts.now, facts.nodes.size())) {
     ends = std::min(ends, facts.start.expects_until());
   }

@@ -195,7 +195,8 @@ class OneMember(Etcd):
 
         wait_until(is_full, "an etcd without space")
         agents.append(self.start("2:3", "--scale-up", "now"))
-        wait_until(lambda: any("mvcc: database space exceeded; no new world" in agent.err for agent in agents),
+        wait_until(lambda: any("mvcc: database space exceeded; compact and defragment etcd, then run etcdctl alarm disarm; "
+                                   "no new world" in agent.err for agent in agents),
                    lambda: agents[0])
         agents[0].process.terminate()
         for agent in agents:
@@ -216,12 +217,12 @@ class OneMember(Etcd):
             self.etcd.ask(f"/v3/auth/{path}", question)
         refused = self.start("1", "--join-timeout", "3")
         self.assertEqual(refused.wait(), 1)
-        self.assertIn("user name is empty (DDPRUN_ETCD_USER=NAME:PASSWORD gives a user)", refused.err)
+        self.assertIn("user name is empty; give a user by DDPRUN_ETCD_USER=NAME:PASSWORD", refused.err)
         # Each question has 1.5 s, and etcd works on a password: room for several on a busy machine.
         wrong = self.start("1", "--join-timeout", "12", env={"DDPRUN_ETCD_USER": "root:other"})
         self.assertEqual(wrong.wait(), 1)
-        self.assertIn("authentication failed, invalid user ID or password (DDPRUN_ETCD_USER=NAME:PASSWORD "
-                      "gave the user", wrong.err)
+        self.assertIn("authentication failed, invalid user ID or password; correct "
+                      "DDPRUN_ETCD_USER=NAME:PASSWORD, which gave the user root", wrong.err)
         agents = [self.start("2", env={"DDPRUN_ETCD_USER": "root:secret"}) for _ in range(2)]
         self.wait_for_world(agents, 2)
         for agent in (wrong, *agents):
@@ -278,8 +279,8 @@ class OneMember(Etcd):
         self.addCleanup(page.server_close)
         self.addCleanup(page.shutdown)
         nobody = free_port()
-        for port, why in ((nobody, "cannot be asked: Connection refused"),
-                          (page.server_port, "does not speak etcd's protocol (HTTP status 404)")):
+        for port, why in ((nobody, "cannot be asked: Connection refused; see whether etcd runs there"),
+                          (page.server_port, "does not speak etcd's protocol (HTTP status 404); name etcd's port")):
             agent = self.start("1", "--join-timeout", "1", endpoints=f"127.0.0.1:{port}")
             self.assertEqual(agent.wait(), 1)
             self.assertIn(f"etcd at 127.0.0.1:{port} {why}", agent.err)
@@ -412,7 +413,7 @@ class Tls(Etcd):
                  "it does not take this client's certificate, or misses one"),
                 (["--rdzv-conf", f"protocol=https,cacert={self.authority.certificate}"], None,
                  "it does not take this client's certificate, or misses one"),
-                (["--rdzv-conf", "protocol=http"], None, "it wants TLS (--rdzv-conf protocol=https,cacert=FILE)"),
+                (["--rdzv-conf", "protocol=http"], None, "if it wants TLS, give --rdzv-conf protocol=https,cacert=FILE"),
                 (self.conf(), plain.endpoints[0], "maybe it speaks no TLS"),
                 (self.conf(), named.endpoints[0], "its certificate is not trusted: IP address mismatch"),
                 (self.conf(), elsewhere, "cannot be asked: Connection refused")):

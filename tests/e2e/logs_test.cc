@@ -120,14 +120,29 @@ TEST_CASE("a teed line that is too long to wait for ends where another worker's 
       "  print('second', flush=True)\n"
       "  while not os.path.exists('{1}'): time.sleep(0.01)\n",
       dir.file("shown"), dir.file("end"));
-  ChildProcess job(ChildRequest{.argv = {"ddprun", "--standalone", "--nproc-per-node", "2", "-t",
-                                         "1", "python3", "-c", script}});
+  ChildProcess job(
+      ChildRequest{.argv = {"ddprun", "--standalone", "--nproc-per-node", "2", "-t", "1",
+                            "--log-dir", dir.file("logs"), "--duplicate-stdout-filters", "x,second",
+                            "python3", "-c", script}});
   REQUIRE(job.wait_for_out("xxxx"));
   dir.write("shown", "");
   REQUIRE(job.wait_for_out("second"));
   dir.write("end", "");
   REQUIRE(job.exit_code() == 0);
-  CHECK(job.out() == "[default0]:" + std::string(65536, 'x') + "\n[default1]:second\n");
+  const std::string shown = "[default0]:" + std::string(65536, 'x') + "\n[default1]:second\n";
+  CHECK(job.out() == shown);
+  CHECK(read_file(run_dir(dir.file("logs")) / "attempt_0" / "filtered_stdout.log") == shown);
+}
+
+TEST_CASE("what ddprun says begins a line, where a worker has left one open") {
+  const auto job = run({.argv = {"ddprun", "--standalone", "--max-restarts", "1", "sh", "-c",
+                                 "printf '45 %%' >&2; exit 3"}});
+  CHECK(job.exit_code == 1);
+  CHECK(job.err.starts_with("45 %\n[ddprun] "));
+  CHECK(contains(job.err, "\n45 %\n====="));
+  const auto well = run({.argv = {"ddprun", "--standalone", "sh", "-c", "printf '100 %%' >&2"}});
+  CHECK(well.exit_code == 0);
+  CHECK(well.err == "100 %");
 }
 
 TEST_CASE("a second signal ends an agent that only waits for a console which nobody reads") {

@@ -104,6 +104,25 @@ TEST_CASE("what a pipe takes is written at once", "[agent]") {
   CHECK(!console.full());
 }
 
+TEST_CASE("an open line ends before another writer's line, and only an open one", "[agent]") {
+  const Ends ends = make_pipe();
+  asio::io_context io;
+  Console console(io, ends.out.get());
+  console.end_line();
+  console.write("whole\n");
+  console.end_line();
+  console.write("45 %");
+  console.end_line();
+  console.end_line();
+  CHECK(read_some(ends.in, 100) == "whole\n45 %\n");
+  const char stream = 0;
+  console.write_from(&stream, "begun", true);
+  console.end_line();
+  CHECK_FALSE(console.has_open_line_of(&stream));
+  console.write_from(&console, "another\n", false);
+  CHECK(read_some(ends.in, 100) == "begun\nanother\n");
+}
+
 TEST_CASE("a slow reader of a pipe loses nothing and blocks nobody", "[agent]") {
   check_slow_reader(make_pipe());
 }

@@ -119,3 +119,23 @@ TEST_CASE("A table with lines of the log below it is left where it is") {
   board.clear();
   CHECK(terminal.read().ends_with("\x1b[2F\x1b[J"));
 }
+
+TEST_CASE("Lines of the log and the table begin a line, whatever a worker has left open") {
+  ::setenv("TERM", "xterm", 1);
+  Desk desk;
+  Terminal terminal;
+  Console console(desk.io, terminal.fd());
+  {
+    StatusDisplay board(desk.io, console, terminal.fd(), desk.log);
+    console.write("epoch 1: 45 %");
+    desk.log->info("something");
+    desk.log->info("something else");
+    CHECK(terminal.read() == "epoch 1: 45 %\r\n");
+    console.write("epoch 1: 46 %");
+    board.show(one_of_two());
+    CHECK(terminal.read().find("46 %\r\n[ddprun] 1 of 2 nodes here") != std::string::npos);
+  }
+  console.write("the last words");
+  desk.log->info("without the display");
+  CHECK(terminal.read().ends_with("the last words"));
+}

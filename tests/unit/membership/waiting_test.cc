@@ -159,6 +159,27 @@ TEST_CASE("A job that lost a node says within half a second whom it waits for") 
   CHECK(s.state() == JobState::running);
 }
 
+TEST_CASE("A pause after attempts that failed early is told with its end, the first one too") {
+  Story s(fixed(1));
+  const NodeId a = s.join("n1");
+  TrainingProgress no_step;
+  no_step.told = true;
+  for (int failures = 0; failures < 2; ++failures) {
+    s.started(a);
+    s.failed(a, killed(0));
+    s.stopped(a, {killed(0)}, no_step);
+  }
+  REQUIRE(s.state() == JobState::gathering);
+  s.wait(500ms);
+  s.time_passed();
+  const RendezvousStatus t = *s.only<TellWaiting>().table;
+  CHECK(t.note == "attempts in a row failed early, so the next one begins in 1 s");
+  CHECK(t.left == 500ms);
+  s.wait(500ms);
+  s.time_passed();
+  CHECK(s.world_of(a).attempt == AttemptNumber{2});
+}
+
 TEST_CASE("A last call says when the job starts") {
   Story s(elastic(1, 3));
   s.join("n1");

@@ -86,6 +86,19 @@ TEST_CASE("a status of another version is shown as far as it goes", "[launcher]"
   }
 }
 
+TEST_CASE("the downtime of an incident is told so far until the next workers are there",
+          "[launcher]") {
+  const json closed = {{"at_ms", 1000}, {"downtime_ms", 3}, {"spawn_ms", 1}};
+  const json open = {{"at_ms", 5000}, {"downtime_ms", 1}, {"spawn_ms", nullptr}};
+  const auto shown = [](const json& incidents) {
+    return status_text({{"accounts", {{"wall_ms", 7500}}}, {"incidents", incidents}});
+  };
+  CHECK(contains(shown({closed, open}), "; down 3 ms\n"));
+  CHECK(contains(shown({closed, open}), "; down 2.5 s so far\n"));
+  CHECK(contains(shown({open, closed}), "; down 1 ms\n"));
+  CHECK(contains(shown({open, closed}), "; down 3 ms\n"));
+}
+
 TEST_CASE("control characters of other hosts do not reach the terminal", "[launcher]") {
   const json status = {{"job_id", "a\x1b[2Jb\n"}, {"workers", json::array()}};
   CHECK(contains(status_text(status), "job a?[2Jb? "));
