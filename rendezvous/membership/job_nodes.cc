@@ -37,6 +37,7 @@ JobNode& JobNodes::admit(const NodeJoined& event, Instant now) {
     node.last_group_rank = description.past->group_rank;
   }
   if (node.hosts_coordinator) {
+    host_ = event.node;
     own_addresses_ = description.addresses;
   }
   workers_ += can_run_workers(node) ? 1 : 0;
@@ -171,11 +172,12 @@ bool JobNodes::host_is_alone() const {
 }
 
 const JobNode* JobNodes::host_that_left() const {
-  const auto host = std::find_if(nodes_.begin(), nodes_.end(), [](const auto& one) {
-    return one.second.hosts_coordinator && one.second.left_by;
-  });
-  DDP_CHECK(host == nodes_.end() || !host->second.leaving, "the coordinator's node stays");
-  return host == nodes_.end() ? nullptr : &host->second;
+  const auto host = host_ ? nodes_.find(*host_) : nodes_.end();
+  if (host == nodes_.end() || !host->second.left_by) {
+    return nullptr;
+  }
+  DDP_CHECK(!host->second.leaving, "the coordinator's node stays");
+  return &host->second;
 }
 
 std::optional<NodeId> JobNodes::holder_of(std::optional<int> node_rank) const {

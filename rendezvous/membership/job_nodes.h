@@ -108,6 +108,7 @@ class JobNodes {
   [[nodiscard]] bool is_on_coordinators_host(const JobNode& node) const;
 
   ById nodes_;
+  std::optional<NodeId> host_;                  ///< the newest node of the coordinator
   std::vector<std::string> own_addresses_;      ///< of the coordinator's host
   std::unordered_map<int, NodeId> node_ranks_;  ///< given ranks that are taken
   std::size_t workers_ = 0;                     ///< neither witnesses nor leaving

@@ -135,14 +135,16 @@ TEST_CASE("a teed line that is too long to wait for ends where another worker's 
 }
 
 TEST_CASE("what ddprun says begins a line, where a worker has left one open") {
-  const auto job = run({.argv = {"ddprun", "--standalone", "--max-restarts", "1", "sh", "-c",
-                                 "printf '45 %%' >&2; exit 3"}});
-  CHECK(job.exit_code == 1);
-  CHECK(job.err.starts_with("45 %\n[ddprun] "));
-  CHECK(contains(job.err, "\n45 %\n====="));
-  const auto well = run({.argv = {"ddprun", "--standalone", "sh", "-c", "printf '100 %%' >&2"}});
-  CHECK(well.exit_code == 0);
-  CHECK(well.err == "100 %");
+  const auto said = [](int code, const std::string& level) {
+    const auto job = run({.argv = {"ddprun", "--standalone", "--max-restarts", "1", "sh", "-c",
+                                   fmt::format("printf '45 %%' >&2; exit {}", code)},
+                          .environment = {{"LOGLEVEL", level}}});
+    CHECK(job.exit_code == (code == 0 ? 0 : 1));
+    return job.err;
+  };
+  CHECK(count_of(said(3, "WARNING"), "45 %\n[ddprun] ") == 2);
+  CHECK(contains(said(3, "CRITICAL"), "45 %45 %\n\n====="));  // the report alone
+  CHECK(said(0, "WARNING") == "45 %");
 }
 
 TEST_CASE("a second signal ends an agent that only waits for a console which nobody reads") {
