@@ -80,6 +80,7 @@ Error etcd_refusal(const Endpoint& member, std::string_view message, int code,
 }
 
 Error etcd_unknown_form(const std::string& what) {
+  DDP_CHECK(!what.empty(), "what was wrong is said");
   return {what, {}, "ddprun needs etcd 3.4 or later"};
 }
 

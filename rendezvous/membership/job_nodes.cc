@@ -176,6 +176,7 @@ const JobNode* JobNodes::host_that_left() const {
   if (host == nodes_.end() || !host->second.left_by) {
     return nullptr;
   }
+  DDP_CHECK(host->second.hosts_coordinator, "that node is the coordinator's");
   DDP_CHECK(!host->second.leaving, "the coordinator's node stays");
   return &host->second;
 }
