@@ -387,9 +387,9 @@ class Agent : private FollowerHandler {
     // stdout, stderr, then the outcome that other nodes still have to receive from here.
     out_.on_flushed([this] {
       err_.on_flushed([this] {
-        Coordinator* const own = follower_.coordinator();
+        Coordinator* const own = outcome_->has_value() ? follower_.coordinator() : nullptr;
         const auto flushed = [this] { take(Event::flushed); };
-        own != nullptr&&* outcome_ && !own->drained() ? own->on_drained(flushed) : flushed();
+        own != nullptr && !own->drained() ? own->on_drained(flushed) : flushed();
       });
     });
   }

@@ -1,7 +1,6 @@
 // ddprun: reads argv and the environment, runs one agent, and turns its result into an exit code.
 // options and resolve make all decisions on the way. A bad input ends in one sentence on stderr and
 // in one of the codes of exit_status.h.
-#include <fcntl.h>
 #include <spdlog/logger.h>
 #include <spdlog/sinks/stdout_sinks.h>
 #include <unistd.h>
@@ -21,6 +20,7 @@
 #include <functional>
 #include <memory>
 #include <new>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -49,6 +49,7 @@
 #include "launcher/resolve.h"
 #include "launcher/scheduler_defaults.h"
 #include "rendezvous/base/file_text.h"
+#include "rendezvous/base/standard_streams.h"
 #include "rendezvous/base/text.h"
 #include "rendezvous/base/usable_cpus.h"
 #include "rendezvous/contract/environment.h"
@@ -218,14 +219,17 @@ int agent_main(const Launch& launch) {
   hold_early_signals();
 }
 
-/// A parent may start ddprun with a standard stream closed (`2>&-`). The next descriptor that is
-/// opened would get its number, and log lines would go into a socket of the protocol.
-void fill_standard_streams() {
-  for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
-    if (::fcntl(fd, F_GETFD) < 0) {
-      (void)::open("/dev/null", O_RDWR);  // the lowest number that is free: this one
-    }
+/// Below /proc ddprun finds what its workers leave behind, and names their streams to them. One of
+/// another PID namespace would show it strangers under its own number.
+std::optional<Error> unusable_proc() {
+  char target[32];
+  const ssize_t size = ::readlink("/proc/self", target, sizeof target);
+  if (size > 0 &&
+      std::string_view(target, static_cast<std::size_t>(size)) == std::to_string(::getpid())) {
+    return std::nullopt;
   }
+  return Error{size > 0 ? "it is that of another PID namespace" : "it is not mounted", "/proc",
+               "mount the one of this namespace (unshare --mount-proc; mount -t proc proc /proc)"};
 }
 
 /// Failures are values (Result) all over ddprun. The libraries below throw where the machine has no
@@ -342,6 +346,10 @@ int run(int argc, char** argv) {
   if (only_shows_text(options)) {
     accept_early_signals();
     return print(text_asked_for(options));
+  }
+  if (const auto unusable = unusable_proc()) {
+    accept_early_signals();
+    return complain(unusable->sentence(), kExitFailure);
   }
   if (asks_for_hosts(options)) {
     return start_hosts(options, environment);

@@ -327,7 +327,7 @@ class Resolver {
                                  : Folding::on_terminals;
     logs.stdout_filters = split_filters(options_.duplicate_stdout_filters);
     logs.stderr_filters = split_filters(options_.duplicate_stderr_filters);
-    if (const char* prefix = environment_(env::kLogLinePrefixTemplate)) {
+    if (const char* prefix = environment_(env::kLogLinePrefixTemplate); prefix && *prefix) {
       logs.line_prefix_template = prefix;
     }
     job_.event_log = options_.event_log;

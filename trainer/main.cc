@@ -13,6 +13,7 @@
 
 #include "ddp/ddp.h"
 #include "ddp/preemption.h"
+#include "rendezvous/base/standard_streams.h"
 #include "trainer/agreement.h"
 #include "trainer/dataset.h"
 #include "trainer/gpt2/generation.h"
@@ -26,10 +27,10 @@
 #include "trainer/product_kernels.h"
 #include "trainer/resnet/cifar.h"
 #include "trainer/resnet/resnet_training.h"
+#include "trainer/storage_error.h"
 #include "trainer/text/documents.h"
 #include "trainer/text/token_cache.h"
 #include "trainer/threads.h"
-#include "trainer/training_snapshot.h"
 #include "trainer/whole_file.h"
 
 namespace ddp {
@@ -65,6 +66,7 @@ Gpt2Data load(const Context& context, const Gpt2Options& options, const Gpt2Sour
   return {load_tokens(context, *source.tokenizer,
                       {.files = files,
                        .tokenizer_files = source.tokenizer_files,
+                       .vocabulary_size = static_cast<std::int32_t>(source.config.vocabulary),
                        .directory = options.snapshots.save_dir,
                        .say = {}}),
           texts || !source.tokenizer_files.empty() ? source.tokenizer.get() : nullptr,
@@ -140,6 +142,9 @@ int without_vain_restarts(const Work& work) {
 }
 
 int train(int argc, char** argv) {
+  // Before a file is opened: a snapshot that got the number of a closed stdout would take its
+  // lines.
+  ddprun::fill_standard_streams();
   // Line by line, in one write each: a launcher follows it, and lines of many ranks do not mix.
   std::setvbuf(stdout, nullptr, _IOLBF, BUFSIZ);
   // Writing to a rank that has just died must come back as an error that names it.

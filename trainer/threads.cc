@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <string_view>
 
 #include "ddp/error.h"
+#include "rendezvous/base/text.h"
 #include "trainer/alternate_stack.h"
 
 // GCC's OpenMP library, which oneDNN computes with. By hand: clang has another <omp.h>, or none.
@@ -32,7 +34,8 @@ std::string threads_text(int threads, const ddprun::UsableCpus& usable, int loca
   return fmt::format(
       "Threads: {} ({}{})", threads,
       usable.quota ? fmt::format("a CPU quota of {:.3g} processors", *usable.quota)
-                   : fmt::format("an affinity of {} processors", usable.count),
+                   : fmt::format("an affinity of {} processor{}", usable.count,
+                                 usable.count == 1 ? "" : "s"),
       local_world_size > 1 ? fmt::format(", shared by {} workers", local_world_size) : "");
 }
 
@@ -45,13 +48,16 @@ std::string choose_threads(const Context& context) {
     // Not by the variable: the library has read that before main began.
     omp_set_num_threads(threads);
     line = threads_text(threads, usable, context.local_world_size());
-  } else {  // the library has read it
-    const int threads = omp_get_max_threads();
-    if (threads > kThreadsMax) {
-      throw InvalidArgument(fmt::format("OMP_NUM_THREADS is {}; give it a number from 1 to {}",
-                                        threads, kThreadsMax));
+  } else {
+    // The library has read it, and goes its own way where it cannot. A list is of nested levels.
+    const std::string_view first =
+        std::string_view(given).substr(0, std::string_view(given).find(','));
+    const int threads = ddprun::parse_number<int>(ddprun::trimmed(first)).value_or(0);
+    if (threads < 1 || threads > kThreadsMax) {
+      throw InvalidArgument(fmt::format("OMP_NUM_THREADS is '{}'; give it a number from 1 to {}",
+                                        given, kThreadsMax));
     }
-    line = fmt::format("Threads: {} (OMP_NUM_THREADS)", threads);
+    line = fmt::format("Threads: {} (OMP_NUM_THREADS)", omp_get_max_threads());
   }
   give_alternate_stacks();
   return line;

@@ -10,14 +10,9 @@
 #include "ddp/error.h"
 #include "ddp/preemption.h"
 #include "ddp/snapshot.h"
+#include "trainer/storage_error.h"
 
 namespace ddp {
-
-/// The disk failed. Another attempt may find it mended: not an error that ends the job.
-class StorageError : public Error {
- public:
-  using Error::Error;
-};
 
 /// All ranks call each function at the same place of the training. The context must outlive it.
 class TrainingSnapshot {

@@ -7,7 +7,7 @@ namespace ddp {
 Error::~Error() = default;
 InvalidArgument::~InvalidArgument() = default;
 DoNotRetry::DoNotRetry(const std::string& what, int exit_status)
-    : Error(what), exit_status_(exit_status) {}
+    : Error(what), exit_status_(exit_status >= 1 && exit_status <= 255 ? exit_status : 1) {}
 DoNotRetry::~DoNotRetry() = default;
 StartError::~StartError() = default;
 DeviceError::~DeviceError() = default;

@@ -44,7 +44,7 @@ OutputSink filtered_sink(LogFilter line_filter, Console& console,
     std::string shown;
     std::string matching;
     filter->feed(bytes, shown, matching);
-    console.write_from(filter.get(), shown, filter->inside_line());
+    console.write_from(filter.get(), shown);
     if (log) {
       log->append(filter.get(), matching);
     }
@@ -52,16 +52,12 @@ OutputSink filtered_sink(LogFilter line_filter, Console& console,
   sink.at_end = [filter, log, &console] {
     std::string shown;
     std::string matching;
-    // Others write where this stream has ended: their lines begin with a prefix, too. A line that
-    // another one's has ended needs no second end.
-    const bool shows_end = !filter->unfinished().empty() || console.has_open_line_of(filter.get());
+    // Others write where this stream has ended: their lines begin with a prefix, too.
     if (filter->has_open_line()) {
       filter->feed("\n", shown, matching);
     }
     filter->finish(shown, matching);
-    if (shows_end) {
-      console.write_from(filter.get(), shown, false);
-    }
+    console.write_from(filter.get(), shown);
     if (log) {
       log->append(filter.get(), matching);
     }

@@ -101,15 +101,23 @@ struct Console::Impl : std::enable_shared_from_this<Impl> {
         break;
       }
       if (taken < 0) {
-        broken = true;
+        fail(errno);
         break;
       }
       at += static_cast<std::size_t>(taken);
     }
-    if (broken || at == waiting.size()) {
+    if (at == waiting.size()) {
       waiting.clear();
       at = 0;
     }
+  }
+
+  /// A file may take bytes again, once its disk has room. A reader does not come back.
+  void fail(int why) {
+    failure = failure == 0 ? why : failure;
+    broken = watched;
+    waiting.clear();
+    at = 0;
   }
 
   void wait_until_ready() {
@@ -159,6 +167,7 @@ struct Console::Impl : std::enable_shared_from_this<Impl> {
   bool is_socket = false;
   bool non_blocking = false;  // `target` is a description of our own
   bool broken = false;
+  int failure = 0;  // the first error
   bool armed = false;
   std::string waiting;
   std::size_t at = 0;  // written already
@@ -178,29 +187,29 @@ Console::~Console() {
   impl_->flushed.clear();
 }
 
-void Console::write_from(const void* stream, std::string_view bytes, bool leaves_open) {
-  if (bytes.empty()) {
-    return;
-  }
-  if (open_by_ != nullptr && open_by_ != stream) {
-    write("\n");
-  }
+void Console::write_from(const void* stream, std::string_view bytes) {
+  std::string whole;
+  line_.append(stream, bytes, whole);
+  write(whole);
+}
+
+void Console::write_escapes(std::string_view bytes) {
   write(bytes);
-  open_by_ = leaves_open ? stream : nullptr;
+  has_open_line_ = false;
 }
 
 void Console::end_line() {
   if (has_open_line_) {
     write("\n");
   }
-  open_by_ = nullptr;
+  (void)line_.end();
 }
 
 void Console::write(std::string_view bytes) {
   if (!bytes.empty()) {
     has_open_line_ = bytes.back() != '\n';
   }
-  // After a closed pipe or a full disk the bytes are dropped: the job does not end for its console.
+  // After a closed pipe the bytes are dropped: the job does not end for its console.
   if (impl_->broken) {
     return;
   }
@@ -211,6 +220,14 @@ void Console::write(std::string_view bytes) {
   impl_->waiting += bytes;
   impl_->flush();
   impl_->wait_until_ready();
+}
+
+int Console::failure() const {
+  return impl_->failure;
+}
+
+bool Console::is_broken() const {
+  return impl_->broken;
 }
 
 bool Console::full() const {

@@ -6,6 +6,8 @@
 #include <memory>
 #include <string_view>
 
+#include "agent/output/open_line.h"
+
 namespace boost::asio {
 class io_context;
 }
@@ -22,16 +24,19 @@ class Console {
 
   static constexpr std::size_t kBufferBytesMax = 1024 * 1024;
 
-  /// Writes what the stream takes at once and keeps the rest. After an error (a closed pipe) bytes
-  /// are swallowed: the workers and their files matter more than the console.
+  /// Writes what the stream takes at once and keeps the rest. What meets an error (a closed pipe, a
+  /// full disk) is swallowed: the workers and their files matter more than the console.
   void write(std::string_view bytes);
-  /// The same of one of several streams that are shown by lines. `leaves_open`: more of its last
-  /// line is to come; if another stream writes before that, the line ends there.
-  void write_from(const void* stream, std::string_view bytes, bool leaves_open);
+  /// The same of one of several streams that are shown by lines (open_line.h).
+  void write_from(const void* stream, std::string_view bytes);
+  /// Escape sequences after which the cursor stands at the begin of a line.
+  void write_escapes(std::string_view bytes);
   /// Something else writes a line to the same descriptor: ends one that has no end yet.
   void end_line();
-  /// The last line that was written is open, and this stream's.
-  [[nodiscard]] bool has_open_line_of(const void* stream) const { return open_by_ == stream; }
+  /// errno of the first error; 0: there was none.
+  [[nodiscard]] int failure() const;
+  /// Everything is swallowed from here on: the reader is gone.
+  [[nodiscard]] bool is_broken() const;
   /// kBufferBytesMax or more wait.
   [[nodiscard]] bool full() const;
   /// Called once, on the loop, when it is not full any more.
@@ -42,7 +47,7 @@ class Console {
  private:
   struct Impl;
   std::shared_ptr<Impl> impl_;
-  const void* open_by_ = nullptr;  ///< only compared
+  OpenLine line_;  ///< of streams that are shown by lines
   bool has_open_line_ = false;
 };
 

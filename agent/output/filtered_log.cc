@@ -17,16 +17,13 @@ Result<std::shared_ptr<FilteredLog>> FilteredLog::open(const std::string& path) 
 }
 
 void FilteredLog::append(const void* stream, std::string_view text) {
-  const bool goes_on = open_by_ == stream;
-  // A prefix stands before each line, so this is the end of one that another stream has ended.
-  if (text.empty() || (text == "\n" && !goes_on)) {
-    return;
+  std::string whole;
+  line_.append(stream, text, whole);
+  if (!whole.empty()) {
+    // O_APPEND keeps the pieces whole. A full disk must not end the job: the line is in the
+    // worker's own file too.
+    [[maybe_unused]] const ssize_t written = ::write(fd_.get(), whole.data(), whole.size());
   }
-  const std::string whole = (open_by_ != nullptr && !goes_on ? "\n" : "") + std::string(text);
-  // O_APPEND keeps the pieces whole. A full disk must not end the job: the line is in the worker's
-  // own file too.
-  [[maybe_unused]] const ssize_t written = ::write(fd_.get(), whole.data(), whole.size());
-  open_by_ = text.back() == '\n' ? nullptr : stream;
 }
 
 }  // namespace ddprun

@@ -4,7 +4,9 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 
+#include "agent/output/open_line.h"
 #include "rendezvous/base/fd.h"
 #include "rendezvous/base/result.h"
 
@@ -16,13 +18,12 @@ class FilteredLog {
   static Result<std::shared_ptr<FilteredLog>> open(const std::string& path);
   explicit FilteredLog(Fd fd) : fd_(std::move(fd)) {}
 
-  /// Text of one of several streams, each line with its prefix. A last line without an end goes on
-  /// with the stream's next text; if another stream writes before that, the line ends there.
+  /// Text of one of several streams, whose lines may come in pieces (open_line.h).
   void append(const void* stream, std::string_view text);
 
  private:
   Fd fd_;
-  const void* open_by_ = nullptr;  ///< whose line has no end yet; only compared
+  OpenLine line_;
 };
 
 }  // namespace ddprun

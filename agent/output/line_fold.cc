@@ -39,8 +39,8 @@ std::string rank_list(const std::vector<int>& ranks) {
   return text;
 }
 
-LineFold::LineFold(int members, Label label)
-    : label_(std::move(label)), members_(static_cast<std::size_t>(members)) {
+LineFold::LineFold(int members, Label label, bool by_lines)
+    : label_(std::move(label)), by_lines_(by_lines), members_(static_cast<std::size_t>(members)) {
   DDP_CHECK(members > 0, "lines come from somebody");
   for (int i = 0; i < members; ++i) {
     members_[static_cast<std::size_t>(i)].label = label_({i});
@@ -168,11 +168,20 @@ void LineFold::push(int member, Item item) {
   DDP_CHECK(waits(members_[static_cast<std::size_t>(member)]), "what was just queued waits");
 }
 
-void LineFold::show_direct(const Member& member, const LinePiece& piece, std::string& shown) const {
-  if (piece.begins) {
-    shown += member.label;
+void LineFold::show_direct(const Member& member, const LinePiece& piece, std::string& shown) {
+  show(member, piece.begins ? member.label : "", piece.text, shown);
+}
+
+/// `label`: of the line, where it begins.
+void LineFold::show(const Member& member, std::string_view label, std::string_view text,
+                    std::string& shown) {
+  if (!by_lines_) {
+    shown.append(label).append(text);
+  } else if (label.empty()) {
+    line_.append(&member, text, shown);
+  } else {
+    line_.append(&member, std::string(label).append(text), shown);
   }
-  shown += piece.text;
 }
 
 /// No member can join it any more, or needs to: each that is not in it has written something later.
@@ -215,13 +224,14 @@ void LineFold::show_first(std::string& shown) {
   Item& item = queue_.front();
   DDP_CHECK(!item.members.empty(), "every line was written by somebody");
   // Labels of single members are made once: a flow of different lines makes none.
-  if (item.begins_line && item.members.size() == 1) {
-    shown += members_[static_cast<std::size_t>(item.members.front())].label;
-  } else if (item.begins_line) {
+  if (item.begins_line && item.members.size() > 1) {
     std::sort(item.members.begin(), item.members.end());
-    shown += label_(item.members);
+    show(members_[static_cast<std::size_t>(item.members.front())], label_(item.members), item.text,
+         shown);
+  } else {
+    const Member& author = members_[static_cast<std::size_t>(item.members.front())];
+    show(author, item.begins_line ? author.label : "", item.text, shown);
   }
-  shown += item.text;
   if (item.foldable) {
     // Lines leave in the order of the queue, so this place is the first one of its hash.
     const auto places = open_.find(item.hash);

@@ -23,6 +23,7 @@
 #include <vector>
 
 #include "agent/output/log_filter.h"
+#include "agent/output/open_line.h"
 
 namespace ddprun {
 
@@ -50,8 +51,10 @@ class LineFold {
   /// What may wait, over all members; more than this, and all of it is shown.
   static constexpr std::size_t kHeldBytesMax = 4 * 1024 * 1024;
 
-  /// Members are 0..members-1. Nobody is waited for before its join().
-  LineFold(int members, Label label);
+  /// Members are 0..members-1. Nobody is waited for before its join(). `by_lines`: a line that
+  /// comes in pieces ends where another member's begins (open_line.h); progress bars would not
+  /// survive it.
+  LineFold(int members, Label label, bool by_lines = false);
 
   void join(int member);
   /// The member writes no more: nobody waits for it. What it wrote stays in the queue.
@@ -108,13 +111,17 @@ class LineFold {
   void add_line(int member, std::string_view text);
   void add_as_it_is(int member, const LinePiece& piece, std::string& shown);
   void push(int member, Item item);
-  void show_direct(const Member& member, const LinePiece& piece, std::string& shown) const;
+  void show_direct(const Member& member, const LinePiece& piece, std::string& shown);
+  void show(const Member& member, std::string_view label, std::string_view text,
+            std::string& shown);
   void show_first(std::string& shown);
   void show_until(Sequence end, std::string& shown);
   void show_settled(std::string& shown);
   void remember(const Item& item);
 
   Label label_;
+  bool by_lines_;
+  OpenLine line_;
   std::vector<Member> members_;
   int joined_ = 0;
   std::size_t blocker_ = 0;  // who kept the first item from being settled, when last looked

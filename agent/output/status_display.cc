@@ -133,7 +133,7 @@ struct StatusDisplay::Impl {
   void clear() {
     timer.cancel();
     if (const std::string text = erased(); !text.empty()) {
-      console.write(text);
+      console.write_escapes(text);
     }
   }
 

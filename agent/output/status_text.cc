@@ -22,7 +22,9 @@ std::string head(const RendezvousStatus& table, nanoseconds since) {
   const std::string here = fmt::format("{} of {} nodes here", table.nodes_here, wanted);
   // The times are those of the moment when the coordinator sent the table; `since` has passed since
   // then.
-  const nanoseconds left = std::max(table.left.value_or(nanoseconds(0)) - since, nanoseconds(0));
+  // Rounded up: "0 s" would read as if it were over.
+  const nanoseconds left = std::chrono::ceil<std::chrono::seconds>(
+      std::max(table.left.value_or(nanoseconds(0)) - since, nanoseconds(0)));
   if (table.waits_for == RendezvousStatus::For::turn) {
     return table.note;
   }
@@ -31,10 +33,12 @@ std::string head(const RendezvousStatus& table, nanoseconds since) {
   }
   // More than the minimum may be here, while something else is waited for.
   const int missing = std::max(table.min_nodes - table.nodes_here, 0);
+  const std::string so_far = duration_text(table.waited + since) + " so far, ";
   // All are here, and a pause, a quorum or an answer is awaited.
-  const std::string what = missing == 0 ? ", the next attempt has not begun yet: for "
-                                        : fmt::format(", waiting for {} more: for ", missing);
-  return here + what + duration_text(table.waited + since) + " so far, for up to " +
+  if (missing == 0) {
+    return here + ", the next attempt waits: " + so_far + "up to " + duration_text(left) + " more";
+  }
+  return here + fmt::format(", waiting for {} more: for ", missing) + so_far + "for up to " +
          duration_text(left) + " from now";
 }
 

@@ -8,7 +8,7 @@
 namespace ddprun {
 
 StreamFold::StreamFold(int streams, Unfinished unfinished, const LineFold::Label& label)
-    : unfinished_(unfinished), fold_(streams, label) {
+    : unfinished_(unfinished), fold_(streams, label, unfinished == Unfinished::kept) {
   streams_.assign(static_cast<std::size_t>(streams), Stream{LogFilter({}, {}), {}});
 }
 

@@ -12,7 +12,6 @@
 #include "launcher/ctl/blocking_channel.h"
 #include "launcher/ctl/ctl_exit.h"
 #include "rendezvous/base/socket.h"
-#include "rendezvous/control/tls_words.h"
 
 namespace ddprun {
 namespace {
@@ -146,8 +145,7 @@ std::variant<AgentAnswer, CtlFailure> ask_agent(const ChosenAgent& agent,
   }
   // Who listens looks at the certificate last, after this side has done its part (TLS 1.3).
   if (failed != 0 && connection.tls && !connection.tls->failure().empty()) {
-    return CtlFailure{Error{not_of_this_job(connection.tls->failure()), name_of(agent), kTlsRemedy},
-                      kCtlFailed};
+    return tls_failed(connection.tls->failure(), name_of(agent));
   }
   // An agent that is no coordinator takes the proof, and expects another agent's question.
   // So does one that waits for the proof of a token of which this side does not know.

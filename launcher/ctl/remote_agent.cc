@@ -126,7 +126,7 @@ CtlFailure broken_off(const RemoteAgent& agent, Exchange& exchange, const std::s
             kCtlNoAnswer};
   }
   if (const std::string failure = exchange.tls_failure(); !failure.empty()) {
-    return {Error{not_of_this_job(failure), where, kTlsRemedy}, kCtlFailed};
+    return tls_failed(failure, where);
   }
   const PreambleCheck check = check_preamble(came);
   if (check.verdict == PreambleVerdict::good) {
@@ -224,6 +224,18 @@ Result<std::optional<JobToken>> given_token(const std::optional<std::string>& to
 }
 
 }  // namespace
+
+CtlFailure tls_failed(const std::string& failure, const std::string& where) {
+  // Of TlsSession, which speaks of agents on both sides.
+  constexpr std::string_view kDistrusted = "it does not trust this agent's certificate: ";
+  if (failure.starts_with(kDistrusted)) {
+    return {Error{"the agent there does not trust ddpctl's certificate: " +
+                      failure.substr(kDistrusted.size()),
+                  where, "give a valid one of the job's authority (--tls-cert, --tls-key)"},
+            kCtlFailed};
+  }
+  return {Error{not_of_this_job(failure), where, kTlsRemedy}, kCtlFailed};
+}
 
 /// What cannot be right is told before anything is connected to.
 Result<RemoteAgent> remote_agent(const Endpoint& at, const std::optional<std::string>& token_file,

@@ -32,6 +32,9 @@ struct RemoteAgent {
 Result<RemoteAgent> remote_agent(const Endpoint& at, const std::optional<std::string>& token_file,
                                  const GivenCertificates& certificates);
 
+/// Of a handshake that failed: whose certificate is to blame.
+CtlFailure tls_failed(const std::string& failure, const std::string& where);
+
 /// A connection on which both sides have shown what the job asks for, or why there is none.
 std::variant<Channel, CtlFailure> connect_to_remote(const RemoteAgent& agent,
                                                     net::Deadline deadline);

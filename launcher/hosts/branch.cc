@@ -280,6 +280,10 @@ void Branch::hang_up() {
   // The console has a descriptor of its own for the same pipe: its reader sees an end without both.
   impl_->input.reset();
   impl_->stdin_end.reset();
+  // An ssh that still connects does not look at its stdin.
+  if (impl_->process && impl_->reader.state() == RelayReader::State::waiting) {
+    impl_->process->signal(SIGKILL);
+  }
 }
 
 }  // namespace ddprun

@@ -55,41 +55,63 @@ bool HostStates::is_hopeless() const {
   return left < least_;
 }
 
-bool HostStates::is_over() const {
-  const auto well = std::count_if(hosts_.begin(), hosts_.end(), [](const Host& host) {
-    return host.code && is_good(*host.code);
+void HostStates::dismiss_running() {
+  for (std::uint32_t host = 0; host < hosts_.size(); ++host) {
+    hosts_[host].dismissed = hosts_[host].dismissed || !is_settled(host);
+  }
+}
+
+int HostStates::ended_well() const {
+  return static_cast<int>(std::count_if(hosts_.begin(), hosts_.end(), [](const Host& host) {
+    return host.code && !host.dismissed && is_good(*host.code);
+  }));
+}
+
+bool HostStates::is_stranded() const {
+  // With a MIN of 1 a host that runs may be all of the job, which the others have left in order:
+  // each with 0. With 75 the job itself has ended.
+  const bool has_ended = std::any_of(hosts_.begin(), hosts_.end(), [](const Host& host) {
+    return !host.dismissed && host.code == kExitResume;
   });
-  // With a MIN of 1 a host that runs may be all of the job, which the others have left in order.
-  return well >= least_ && running_ < least_;
+  return running_ > 0 && (has_ended || (running_ < least_ && ended_well() > 0));
+}
+
+bool HostStates::is_over() const {
+  return is_stranded() && ended_well() >= least_;
 }
 
 bool HostStates::has_failed() const {
   return std::any_of(hosts_.begin(), hosts_.end(), [](const Host& host) {
-    return host.code && !is_good(*host.code) && !was_killed(*host.code);
+    return host.code && !host.dismissed && !is_good(*host.code) && !was_killed(*host.code);
   });
 }
 
 int HostStates::exit_code() const {
   // In the order of the job: of several failures the first is as good as any, and the same in each
   // run.
-  int well = 0;
+  int dismissed = 0;
   int code = kExitSuccess;
-  int killed = kExitFailure;
+  std::optional<int> killed;
   for (const Host& host : hosts_) {
-    if (!host.code) {
+    if (host.dismissed) {
+      ++dismissed;
+    } else if (!host.code) {
       continue;
-    }
-    if (is_good(*host.code)) {
-      ++well;
+    } else if (is_good(*host.code)) {
       code = std::max(code, *host.code);  // 75 where any says so
     } else if (!was_killed(*host.code)) {
       return *host.code;
-    } else if (killed == kExitFailure) {
+    } else if (!killed) {
       killed = *host.code;
     }
   }
+  const int well = ended_well();
+  if (well >= least_) {
+    return code;
+  }
   // Too few have ended well: the others are lost, or were killed, and one that was has its code.
-  return well >= least_ ? code : killed;
+  const bool saved = code == kExitResume && well + dismissed >= least_;
+  return killed ? *killed : saved ? kExitResume : kExitFailure;
 }
 
 }  // namespace ddprun

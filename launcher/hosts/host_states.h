@@ -16,27 +16,35 @@ class HostStates {
   /// The first word about a host counts.
   void ended(std::uint32_t host, int code);
   void lost(std::uint32_t host);
+  /// Those that run are ended from here: what becomes of them says nothing of the job.
+  void dismiss_running();
 
   [[nodiscard]] bool is_settled(std::uint32_t host) const;
   [[nodiscard]] bool all_settled() const { return running_ == 0; }
   /// So few hosts are left, running or at a good end, that the job cannot reach one.
   [[nodiscard]] bool is_hopeless() const;
-  /// Enough hosts for the job have ended well, and too few run to be a job: those began too late to
-  /// be part of it, or are about to end.
+  /// The job was preempted (75), or some host has ended well and too few run to be a job: those are
+  /// about to end, or wait for nodes that nobody starts.
+  [[nodiscard]] bool is_stranded() const;
+  /// So it is, and enough hosts for the job have ended well.
   [[nodiscard]] bool is_over() const;
   /// Some agent has ended in failure by itself: those of the others end now, too.
   [[nodiscard]] bool has_failed() const;
 
   /// The job's code, where all agents ended with it. Else: that of the first host whose code is
   /// neither 0 nor 75; 1 where too few have ended well; 75 where any agent did; 0. Hosts that are
-  /// lost, or whose agent was killed, do not count where enough others have ended well.
+  /// lost, or whose agent was killed, do not count where enough others have ended well; dismissed
+  /// ones never do, and are not missed where another's agent ended with 75.
   [[nodiscard]] int exit_code() const;
 
  private:
   struct Host {
     std::optional<int> code;
     bool lost = false;
+    bool dismissed = false;
   };
+  [[nodiscard]] int ended_well() const;
+
   std::vector<Host> hosts_;
   int least_;
   int running_;

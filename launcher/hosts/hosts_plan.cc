@@ -97,6 +97,24 @@ class Planner {
     }
     entries_ = read->hosts;
     DDP_CHECK(!entries_.empty(), "a list that was read names a host");
+    return no_two_names_of_this_host();
+  }
+
+  /// Two agents would share its GPUs, and nobody could say which of them has which rank.
+  Result<void> no_two_names_of_this_host() {
+    const std::string own = host_.full_host_name();
+    const HostEntry* first = nullptr;
+    for (const HostEntry& entry : entries_) {
+      if (!is_here(entry, own)) {
+        continue;
+      }
+      if (first != nullptr) {
+        return Error{
+            entry.host + " is this host, which " + first->host + " at " + first->place + " is, too",
+            entry.place, "name each host once, with all of its workers"};
+      }
+      first = &entry;
+    }
     return {};
   }
 

@@ -7,6 +7,7 @@
 #include <boost/asio/steady_timer.hpp>
 #include <chrono>
 #include <csignal>
+#include <cstring>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -93,7 +94,8 @@ class HostsRun {
     for (std::uint32_t host = 0; host < plan_.labels.size(); ++host) {
       states_.lost(host);  // no word of it will come
     }
-    return states_.exit_code();
+    const int code = states_.exit_code();
+    return code == kExitSuccess && output_is_lost_ ? kExitFailure : code;
   }
 
  private:
@@ -118,11 +120,14 @@ class HostsRun {
     if (const auto* ended = std::get_if<HostEnded>(&message)) {
       states_.ended(host, ended->code);
     } else {
-      const Error& why = std::get<HostLost>(message).why;
       states_.lost(host);
-      say(Error{why.where.empty() ? why.what : why.where + ": " + why.what, plan_.labels[host],
-                why.todo}
-              .sentence());
+      // Those whose connections were closed here are named already.
+      if (!hung_up_) {
+        const Error& why = std::get<HostLost>(message).why;
+        say(Error{why.where.empty() ? why.what : why.where + ": " + why.what, plan_.labels[host],
+                  why.todo}
+                .sentence());
+      }
     }
     end_the_others_if_needed();
   }
@@ -131,12 +136,30 @@ class HostsRun {
     // A single host: its bytes as they come, a progress bar too.
     if (lines_.empty()) {
       console(output.is_stderr).write(output.bytes);
+      note_lost_output();
       return;
     }
     std::string shown;
     std::string filtered;
     lines(output.host, output.is_stderr).feed(output.bytes, shown, filtered);
     console(output.is_stderr).write(shown);
+    note_lost_output();
+  }
+
+  /// A log's disk may have room again, so it is tried anew with each line. A reader that has gone
+  /// does not come back: as with any program in a pipe, that is the end.
+  void note_lost_output() {
+    const int failure = out_.failure();
+    if (failure == 0 || std::exchange(output_is_lost_, true)) {
+      return;
+    }
+    const bool for_good = out_.is_broken();
+    say(std::string("stdout: cannot be written to: ") + std::strerror(failure) +
+        (for_good ? "; all hosts are asked to save and end"
+                  : "; what does not fit there is lost, and the job goes on"));
+    if (for_good) {
+      user_signal(SIGTERM);
+    }
   }
 
   /// Its newline is not ours to add: the next line goes on behind it, as with any program.
@@ -153,32 +176,42 @@ class HostsRun {
 
   /// SIGINT ends a job without saving: too few hosts are left to take a step together.
   void end_the_others_if_needed() {
-    const bool is_needed = states_.is_hopeless() || states_.is_over();
-    // Nor where a user wants the end now: the timer is for that.
-    if (states_.all_settled() || !is_needed || asked_twice_ || std::exchange(others_end_, true)) {
-      return;
-    }
-    if (states_.is_over()) {
-      after(kEndByThemselvesMax, [this] { end_late_ones(); });
+    // Where a user wants the end now the timer is for that.
+    if (states_.all_settled() || asked_twice_) {
       return;
     }
     // A lost host tells the others nothing, and a fixed job would wait for another in its place.
-    if (!states_.has_failed()) {
-      branches_->signal(SIGINT);
-      return;
+    if (states_.is_hopeless() && !states_.has_failed()) {
+      end_the_others();
+    } else if ((states_.is_hopeless() || states_.is_stranded()) &&
+               !std::exchange(ends_soon_, true)) {
+      after(kEndByThemselvesMax, [this] { end_those_that_stay(); });
     }
-    after(kEndByThemselvesMax, [this] { branches_->signal(SIGINT); });
   }
 
-  /// Whatever their agents end with now says nothing of the job.
-  void end_late_ones() {
+  void end_the_others() {
+    if (!std::exchange(others_end_, true)) {
+      states_.dismiss_running();
+      branches_->signal(SIGINT);
+    }
+  }
+
+  /// They have not ended by themselves.
+  void end_those_that_stay() {
+    // One whose last lines nobody has read yet is about to end.
+    if (full() != nullptr) {
+      after(kEndByThemselvesMax, [this] { end_those_that_stay(); });
+      return;
+    }
+    const bool is_over = states_.is_over();
     for (std::uint32_t host = 0; host < plan_.labels.size(); ++host) {
-      if (!states_.is_settled(host)) {
-        states_.lost(host);
-        say(plan_.labels[host] + ": the job is over without it, so its agent is ended");
+      if (!states_.is_settled(host) && states_.is_stranded() && !others_end_) {
+        say(plan_.labels[host] +
+            (is_over ? ": the job is over without it, so its agent is ended"
+                     : ": too few hosts are left for the job, so its agent is ended"));
       }
     }
-    branches_->signal(SIGINT);
+    end_the_others();
   }
 
   /// What it means is the agents' decision, and the same as if each had got it by itself. A third
@@ -201,6 +234,9 @@ class HostsRun {
     } else if (now - *first_signal_ >= kSameWish && !std::exchange(asked_twice_, true)) {
       // The agents end by their own second signal, and say how. What does not is cut off.
       after(kEndNowMax, [this] {
+        say("the connections are closed to hosts that have not ended: " + names_of_running());
+        states_.dismiss_running();
+        hung_up_ = true;
         branches_->hang_up();
         after(kHangUpMax, [this] { stop(); });
       });
@@ -210,17 +246,21 @@ class HostsRun {
   void name_who_is_waited_for() {
     named_.expires_after(kWaitNamedAfter);
     named_.async_wait([this](boost::system::error_code error) {
-      std::vector<std::string> names;
-      for (std::uint32_t host = 0; host < plan_.labels.size(); ++host) {
-        if (!states_.is_settled(host)) {
-          names.push_back(plan_.labels[host]);
-        }
-      }
-      if (!error && !names.empty() && !asked_twice_) {
-        say("waiting for " + fold_names(std::move(names)) +
+      if (!error && !states_.all_settled() && !asked_twice_) {
+        say("waiting for " + names_of_running() +
             " to end; a second signal ends what is left at once");
       }
     });
+  }
+
+  [[nodiscard]] std::string names_of_running() const {
+    std::vector<std::string> names;
+    for (std::uint32_t host = 0; host < plan_.labels.size(); ++host) {
+      if (!states_.is_settled(host)) {
+        names.push_back(plan_.labels[host]);
+      }
+    }
+    return fold_names(std::move(names));
   }
 
   /// In the place of what was to come before: each use is a step nearer to the end.
@@ -259,8 +299,11 @@ class HostsRun {
   std::vector<LogFilter> lines_;  // of each host, stdout and stderr
   std::optional<Branches> branches_;
   std::optional<Clock::time_point> first_signal_;
-  bool others_end_ = false;
+  bool ends_soon_ = false;   ///< the timer is for those that stay
+  bool others_end_ = false;  ///< they were told to
   bool asked_twice_ = false;
+  bool hung_up_ = false;
+  bool output_is_lost_ = false;
   bool finishing_ = false;
 };
 

@@ -11,6 +11,7 @@ namespace ddprun {
 namespace {
 
 constexpr std::string_view kTraceback = "Traceback (most recent call last):";
+constexpr std::string_view kGroup = "+ Exception Group Traceback (most recent call last):";
 constexpr std::string_view kTerminate = "terminate called after throwing";
 constexpr std::string_view kWhat = "what():";
 constexpr std::size_t kRankBytesMax = 16;  ///< of "[rank262143"
@@ -53,13 +54,34 @@ struct Chain {
   std::size_t end = 0;
 };
 
+/// The traceback of an ExceptionGroup has "  | " before each line, and "  + " before the first.
+/// Below it stand those of its parts, indented more.
+std::string_view without_bar(std::string_view line) {
+  const auto text = line.find_first_not_of(' ');
+  return text != std::string_view::npos && line.substr(text).starts_with("| ")
+             ? line.substr(text + 2)
+             : line;
+}
+
 Chain last_chain(const std::vector<std::string_view>& lines) {
   Chain chain;
   bool linked = false;
   bool in_traceback = false;
+  bool in_group = false;
   for (std::size_t i = 0; i < lines.size(); ++i) {
-    const std::string_view line = without_rank(lines[i]);
-    if (line.starts_with(kTraceback)) {
+    const std::string_view unranked = without_rank(lines[i]);
+    const std::string_view line = in_group ? without_bar(unranked) : unranked;
+    if (in_group && !in_traceback) {
+      const std::string_view part = trimmed(unranked);
+      in_group = part.starts_with('|') || part.starts_with('+');
+      if (in_group) {
+        chain.end = i;
+        continue;
+      }
+    }
+    if (trimmed(line).starts_with(kGroup)) {
+      in_traceback = in_group = true;
+    } else if (line.starts_with(kTraceback)) {
       in_traceback = true;
     } else if (in_traceback && !line.empty() && line.front() != ' ') {
       // Frames are indented, the error is not.

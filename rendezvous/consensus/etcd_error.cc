@@ -24,10 +24,10 @@ bool contains(std::string_view text, std::string_view part) {
 /// ErrGRPCUserEmpty, ErrGRPCNoSpace, ErrGRPCNoLeader).
 std::string todo_of(std::string_view message, const std::string& user) {
   if (contains(message, "permission denied")) {
-    return "let " + user + " read and write keys below ddprun/";
+    return "let " + printable(user) + " read and write keys below ddprun/";
   }
   if (contains(message, "authentication failed")) {
-    return "correct DDPRUN_ETCD_USER=NAME:PASSWORD, which gave the user " + user;
+    return "correct DDPRUN_ETCD_USER=NAME:PASSWORD, which gave the user " + printable(user);
   }
   if (contains(message, kEtcdNobodyAsks)) {
     return "give a user by DDPRUN_ETCD_USER=NAME:PASSWORD";
@@ -45,15 +45,16 @@ std::string todo_of(std::string_view message, const std::string& user) {
 
 Error etcd_unasked(const Endpoint& member, const Error& why, bool is_plain) {
   DDP_CHECK(!why.what.empty(), "what was wrong is said");
+  std::string todo = why.todo.empty() ? "see whether etcd runs there (--rdzv-endpoint)" : why.todo;
   // Older members close what is no TLS without a word.
   if (is_plain && contains(why.what, "closed the connection")) {
-    return {sentence(member, "cannot be asked: " + why.what),
-            {},
-            std::string("if it wants TLS, ") + kAskForTls};
+    todo = std::string("if it wants TLS, ") + kAskForTls;
+  } else if (contains(why.what, "speaks no TLS")) {
+    todo = "leave protocol=https out if it speaks plain text";
+  } else if (contains(why.what, "not found")) {
+    todo = "correct the name (--rdzv-endpoint)";
   }
-  return {sentence(member, "cannot be asked: " + why.what),
-          {},
-          why.todo.empty() ? "see whether etcd runs there (--rdzv-endpoint)" : why.todo};
+  return {sentence(member, "cannot be asked: " + why.what), {}, todo};
 }
 
 Error etcd_stranger(const Endpoint& member, int http_status, std::string_view body) {

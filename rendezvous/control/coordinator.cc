@@ -423,7 +423,8 @@ Fd Coordinator::resign(const std::string& why) {
 Result<Fd> Coordinator::connect_local() {
   int ends[2];
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) {
-    return errno_error(errno, "cannot connect the agent to its own coordinator");
+    return errno_error(errno, "cannot connect the agent to its own coordinator", {},
+                       "raise the limit of open files (ulimit -n)");
   }
   impl_->add_peer(Fd(ends[0]), true);
   return Fd(ends[1]);

@@ -325,7 +325,14 @@ void JobCourse::on(const TimePassed& /*event*/) {
 }
 
 WaitingFacts JobCourse::facts() const {
-  return {options_, nodes_, absent_, start_, leadership_, now_, state() == JobState::ending};
+  return {options_,
+          nodes_,
+          absent_,
+          start_,
+          leadership_,
+          now_,
+          state() == JobState::ending,
+          attempt_.number().has_value()};
 }
 
 void JobCourse::check_invariants() const {

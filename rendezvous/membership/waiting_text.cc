@@ -16,11 +16,6 @@
 namespace ddprun {
 namespace {
 
-/// Time left, rounded up: "0 s" would read as if it were over.
-std::string time_left_text(std::chrono::nanoseconds duration) {
-  return std::to_string(std::chrono::ceil<std::chrono::seconds>(duration).count()) + " s";
-}
-
 /// To the nearest, as the agents' tables do: a timeout of 2 s ends a few milliseconds late.
 std::string elapsed_text(std::chrono::nanoseconds duration) {
   return std::to_string(std::chrono::round<std::chrono::seconds>(duration).count()) + " s";
@@ -57,8 +52,7 @@ std::string old_world_text(const WaitingFacts& facts) {
   return std::string(
              "a node of the world before is not here, and may run workers until its lease "
              "is over") +
-         (starts ? ": the next attempt begins in " : ", in ") +
-         time_left_text(facts.start.fence().over_at() - facts.now);
+         (starts ? "; then the next attempt begins" : "");
 }
 
 /// The job starts at the end of the last call. Without a quorum it does not, and with all nodes
@@ -78,11 +72,12 @@ bool needs_endpoint_note(const WaitingFacts& facts) {
 
 /// Whether anybody has reached this node, and where they would. Told while the host is alone: the
 /// nodes that are missing may say why on a console that people do not see. Of nodes that were here
-/// and are lost their rows say more.
+/// and are lost their rows say more, and those that have left in order had connected.
 std::string calls_text(const WaitingFacts& facts) {
   const AbsentNodes::Caller& last = facts.absent.last_caller();
   const std::string& place = facts.options.listens_at;
-  if (place.empty() || (last.address.empty() && !facts.absent.last_lost().empty())) {
+  if (place.empty() || facts.has_run ||
+      (last.address.empty() && !facts.absent.last_lost().empty())) {
     return {};
   }
   return last.address.empty()
@@ -119,8 +114,7 @@ std::string waiting_note(const WaitingFacts& facts, RendezvousStatus::For waits_
     add(facts.leadership.quorum_text());
   }
   if (facts.start.is_held_back() && facts.start.backs_off_until() > facts.now) {
-    add("attempts in a row failed early, so the next one begins in " +
-        time_left_text(facts.start.backs_off_until() - facts.now));
+    add("attempts in a row failed early");
   }
   if (facts.start.is_held_back() && facts.start.waits_for_old_world(facts.now, facts.leadership)) {
     add(old_world_text(facts));

@@ -22,6 +22,7 @@ struct WaitingFacts {
   const Leadership& leadership;
   Instant now{};
   bool job_is_over = false;  ///< the end is waited for, not a world
+  bool has_run = false;      ///< a world was handed out here
 };
 
 /// To all nodes: who is here, who is missing, for how long. A few rows whatever the size of the

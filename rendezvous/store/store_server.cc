@@ -1,4 +1,5 @@
 #include "rendezvous/store/store_server.h"
+#include "rendezvous/base/open_files.h"
 
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -316,7 +317,7 @@ Result<std::unique_ptr<StoreServer>> StoreServer::listen(asio::io_context& io, s
   }
   if (error) {
     return Error{"the store cannot listen: " + error.message(), "port " + std::to_string(port),
-                 "name a free port, or 0 for any"};
+                 open_files_todo(error.value(), "name a free port, or 0 for any")};
   }
   impl->port = impl->acceptor.local_endpoint().port();
   impl->accept();

@@ -36,7 +36,7 @@ Error why_not(const TlsFiles& files, const TlsSession& judge, const char* as) {
     case Distrust::authority:
       return {"is not signed by an authority in " + files.ca, files.certificate,
               "give a certificate of that authority, with those between the two behind it, or the "
-              "file of its own authority"};
+              "file of its own authority; two authorities in one file need different names"};
     case Distrust::none:
     case Distrust::too_early:
     case Distrust::other:

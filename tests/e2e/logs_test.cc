@@ -147,6 +147,16 @@ TEST_CASE("what ddprun says begins a line, where a worker has left one open") {
   CHECK(said(0, "WARNING") == "45 %");
 }
 
+TEST_CASE("output of hosts that a full disk does not take is told and no success") {
+  const auto job = run({.argv = {"sh", "-c",
+                                 "exec " + find_program("ddprun") +
+                                     " --hosts localhost sh -c 'echo one; echo two' >/dev/full"}});
+  CHECK(job.exit_code == 1);
+  CHECK(job.err ==
+        "ddprun: stdout: cannot be written to: No space left on device; what does not fit there is "
+        "lost, and the job goes on\n");
+}
+
 TEST_CASE("a second signal ends an agent that only waits for a console which nobody reads") {
   const TempDir dir;
   const std::string unread = dir.file("console");

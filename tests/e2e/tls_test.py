@@ -218,7 +218,7 @@ class Job(EndpointJob):
                     ([*with_token], "the agent refuses: the job has TLS, and this agent was started without it"),
                     ([], "asks for the job's token or its certificates; give --job-token-file FILE or DDPRUN_JOB_TOKEN "
                      "where the job has a token, and --tls-ca, --tls-cert and --tls-key where it has TLS"),
-                    ([*token, *self.certified(pair=alien)], "it does not trust this agent's certificate: unknown ca"),
+                    ([*token, *self.certified(pair=alien)], "the agent there does not trust ddpctl's certificate: unknown ca"),
                     ([*with_token, "--tls-ca", self.authority.certificate], "--tls-ca: TLS needs --tls-cert"),
                     (self.certified(), "it ended the connection without an answer; give --job-token-file where the "
                      "job has a token; else ask the coordinator") if token else

@@ -170,6 +170,18 @@ class Hosts(unittest.TestCase):
         self.assertIn("ddprun: node2: the job is over without it, so its agent is ended\n", job.err)
         self.assertNothingIsLeft()
 
+    def test_a_host_that_comes_when_the_others_have_left_does_not_wait_for_them(self):
+        slow, gate = self.slow_login("node1")
+        for nnodes in ("3", "1:3"):
+            with self.subTest(nnodes=nnodes):
+                job = self.start("--nnodes", nnodes, "bash", "-c", "exec sleep 100", hosts="node0,node1,node2", ssh=slow)
+                wait_until(lambda: "2 of " in job.err, lambda: f"two nodes are here: {job}", 60)
+                job.process.send_signal(signal.SIGUSR2)
+                wait_until(lambda: "so its agent is ended" in job.err, lambda: f"node1 is ended: {job}", 60)
+                os.write(gate, b"\n")
+                self.assertEqual(job.wait(60), 75, job)
+                self.assertNothingIsLeft()
+
     def test_a_signal_that_comes_while_hosts_connect_waits_for_their_agents(self):
         slow, gate = self.slow_login("node[12]")
         job = self.start("bash", "-c", "exec sleep 100", hosts="node1,node2", ssh=slow)

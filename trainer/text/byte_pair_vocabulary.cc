@@ -253,6 +253,16 @@ bool has_space_inside(std::string_view text) {
          text.find_first_of(kSpaces, first) != std::string_view::npos;
 }
 
+/// What Hugging Face's tokenizers give an added token that the vocabulary does not have, whatever
+/// number the file says (added_vocabulary.rs, add_tokens).
+std::int32_t next_number(const Numbers& numbers, const BytePairVocabulary& vocabulary) {
+  auto next = static_cast<std::int32_t>(numbers.size());
+  for (const auto& added : vocabulary.added) {
+    next = std::max(next, added.token + 1);
+  }
+  return next;
+}
+
 void read_added_token(const NamedText& file, const json& entry, const Numbers& numbers,
                       BytePairVocabulary& vocabulary) {
   const auto text = entry.at("content").get<std::string>();
@@ -274,6 +284,12 @@ void read_added_token(const NamedText& file, const json& entry, const Numbers& n
     fail(file,
          fmt::format("the added token {} has the number {}, which the vocabulary gives to another",
                      shown(text), token));
+  }
+  if (const auto next = next_number(numbers, vocabulary); known == numbers.end() && token != next) {
+    fail(file,
+         fmt::format("the added token {} has the number {}, and the next free one is {}, which "
+                     "Hugging Face's tokenizers give it",
+                     shown(text), token, next));
   }
   // Literally, whatever the alphabet makes of it: decoding gives the text that was found.
   bytes = text;

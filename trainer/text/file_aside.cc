@@ -11,7 +11,7 @@
 #include <system_error>
 #include <utility>
 
-#include "ddp/error.h"
+#include "trainer/storage_error.h"
 
 namespace ddp {
 namespace {
@@ -98,7 +98,8 @@ FileAside::~FileAside() {
 }
 
 void FileAside::fail(const std::string& what) const {
-  throw Error(aside_.string() + ": " + what + ": " + std::strerror(errno));
+  throw StorageError(aside_.string() + ": " + what + ": " + std::strerror(errno) +
+                     "; make room there, and give the same command again");
 }
 
 void FileAside::append(std::span<const std::byte> bytes) {

@@ -13,7 +13,7 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-#include "ddp/error.h"
+#include "trainer/storage_error.h"
 #include "trainer/text/tokenise.h"
 
 namespace ddp {
@@ -25,6 +25,8 @@ using NodeTask = std::function<std::string(const std::stop_token&)>;
 
 /// Well below any timeout of a collective and of the agent's hang detection.
 constexpr std::chrono::seconds kRound{2};
+/// Token files are looked through in parts of so many.
+constexpr std::size_t kChunkTokens = std::size_t{1} << 18U;
 
 void throw_if_stopped(const std::stop_token& stop) {
   if (stop.stop_requested()) {
@@ -34,14 +36,20 @@ void throw_if_stopped(const std::stop_token& stop) {
 
 /// For what all ranks know: each has come so far before any of them goes, so none sees a lost peer
 /// in its place.
+template <class Kind = Error>
 [[noreturn]] void throw_together(const Context& context, const std::string& what) {
   try {
     context.group().barrier();
   } catch (const OperationError&) {
     // Another one has gone on already, with the same error.
   }
-  throw Error(what);
+  throw Kind(what);
 }
+
+// The first character of a rank's result: how its work ended.
+constexpr char kDone = '=';
+constexpr char kFailed = '!';
+constexpr char kDiskFailed = '#';
 
 /// Every rank's result of `work` (none: empty). A rank that works does so on a thread of its own,
 /// while all ranks meet round after round until the last is done: the length of a file then bounds
@@ -53,13 +61,15 @@ std::vector<std::string> in_rounds(const Context& context, const NodeTask& work)
   if (work) {
     thread = std::jthread([&](const std::stop_token& stop) {
       try {
-        promise.set_value("=" + work(stop));
+        promise.set_value(kDone + work(stop));
+      } catch (const StorageError& problem) {
+        promise.set_value(kDiskFailed + std::string(problem.what()));
       } catch (const std::exception& problem) {
-        promise.set_value("!" + std::string(problem.what()));
+        promise.set_value(kFailed + std::string(problem.what()));
       }
     });
   } else {
-    promise.set_value("=");
+    promise.set_value({kDone});
   }
   std::string mine;  // empty while the work goes on
   while (true) {
@@ -72,8 +82,11 @@ std::vector<std::string> in_rounds(const Context& context, const NodeTask& work)
       continue;
     }
     for (auto& text : all) {
-      if (text[0] == '!') {
+      if (text[0] == kFailed) {
         throw_together(context, text.substr(1));
+      }
+      if (text[0] == kDiskFailed) {
+        throw_together<StorageError>(context, text.substr(1));
       }
       text.erase(0, 1);
     }
@@ -156,6 +169,9 @@ class Maker {
       }
     }
     writer.finish();
+    if (!tokenizer_->end_of_text() && has_several_documents()) {
+      say("the tokenizer has no token <|endoftext|>: nothing stands between the documents");
+    }
     const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - begin;
     char seconds[32];
     std::snprintf(seconds, sizeof seconds, "%.1f s", taken.count());
@@ -168,6 +184,10 @@ class Maker {
   }
 
  private:
+  [[nodiscard]] bool has_several_documents() const {
+    return options_->files.size() > 1 || text_form(options_->files.front()) != TextForm::plain;
+  }
+
   void say(const std::string& line) const {
     if (options_->say) {
       options_->say(line);
@@ -180,6 +200,19 @@ class Maker {
   const TokenCacheOptions* options_;
   int rank_;
 };
+
+/// Before the first step: the training might get to such a token after days.
+void require_all_known(const TokenFile& file, std::int32_t vocabulary_size,
+                       const std::stop_token& stop) {
+  std::vector<std::int32_t> tokens(kChunkTokens);
+  for (std::size_t at = 0; at < file.tokens.size(); at += tokens.size()) {
+    throw_if_stopped(stop);
+    tokens.resize(std::min(tokens.size(), file.tokens.size() - at));
+    file.map.require_whole();
+    file.tokens.read(at, tokens);
+    require_known(file.path, at, tokens, vocabulary_size);
+  }
+}
 
 /// True for token files, false for texts. Throws on both, and on none.
 bool are_token_files(const std::vector<Path>& files) {
@@ -226,13 +259,16 @@ std::vector<TokenFile> load_tokens(const Context& context, const Tokenizer& toke
   }
   std::vector<TokenFile> files;
   // On every rank, so that one that cannot read the files says so to all.
-  in_rounds(context, [&](const std::stop_token& /*stop*/) {
+  in_rounds(context, [&](const std::stop_token& stop) {
     if (!ready_made) {
       files.push_back(open_token_cache(maker.cache_path(key), key, false));
       return std::string();
     }
     for (const auto& path : options.files) {
       files.push_back(open_token_bin(path));
+      if (works) {
+        require_all_known(files.back(), options.vocabulary_size, stop);
+      }
     }
     return std::string();
   });

@@ -4,8 +4,10 @@
 // and of the tokenizer, so a changed text or tokenizer gets a file of its own (docs/text.md).
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <limits>
 #include <string_view>
 #include <vector>
 
@@ -21,6 +23,8 @@ struct TokenCacheOptions {
   std::vector<std::filesystem::path> files{};
   /// The files that the tokenizer was read from; none for one that needs none.
   std::vector<std::filesystem::path> tokenizer_files{};
+  /// Of the model: a token file must not have others than those below.
+  std::int32_t vocabulary_size = std::numeric_limits<std::int32_t>::max();
   /// Of the cache file; made where it is not there.
   std::filesystem::path directory{};
   /// Takes one line, without a newline at its end: how long the tokens took, or that a cache file

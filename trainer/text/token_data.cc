@@ -84,16 +84,7 @@ void TokenData::read_tokens(std::size_t first, std::span<std::int32_t> to) const
     files_[file].map.require_whole();
     files_[file].tokens.read(inside, part);
     // A model looks tokens up in a table: one beyond it would read the memory behind.
-    const auto bad = std::find_if(part.begin(), part.end(), [&](std::int32_t token) {
-      return token < 0 || token >= options_.vocabulary_size;
-    });
-    if (bad != part.end()) {
-      throw Error(fmt::format(
-          "{}: token {} is {}, and the model has those below {} alone; give the data of this "
-          "model's tokenizer",
-          files_[file].path.string(), inside + static_cast<std::size_t>(bad - part.begin()), *bad,
-          options_.vocabulary_size));
-    }
+    require_known(files_[file].path, inside, part, options_.vocabulary_size);
     to = to.subspan(count);
     first += count;
     ++file;

@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cstring>
@@ -122,6 +123,20 @@ TokenView decode_token_cache(std::span<const std::byte> file, std::uint64_t key,
     throw Error("the checksum of its tokens is another one");
   }
   return {tokens, raw.width};
+}
+
+void require_known(const std::filesystem::path& path, std::size_t first,
+                   std::span<const std::int32_t> tokens, std::int32_t vocabulary_size) {
+  const auto bad = std::find_if(tokens.begin(), tokens.end(), [&](std::int32_t token) {
+    return token < 0 || token >= vocabulary_size;
+  });
+  if (bad != tokens.end()) {
+    throw Error(fmt::format(
+        "{}: token {} is {}, and the model has those below {} alone; give the data of this "
+        "model's tokenizer",
+        path.string(), first + static_cast<std::size_t>(bad - tokens.begin()), *bad,
+        vocabulary_size));
+  }
 }
 
 TokenFile open_token_bin(const std::filesystem::path& path) {

@@ -65,6 +65,11 @@ struct TokenFile {
   TokenView tokens;
 };
 
+/// Throws ddp::Error where one of `tokens`, which are the file's from `first` on, is none of a
+/// model's: those are below `vocabulary_size`.
+void require_known(const std::filesystem::path& path, std::size_t first,
+                   std::span<const std::int32_t> tokens, std::int32_t vocabulary_size);
+
 /// Throws ddp::Error, which begins with the path.
 TokenFile open_token_bin(const std::filesystem::path& path);
 TokenFile open_token_cache(const std::filesystem::path& path, std::uint64_t key, bool all);

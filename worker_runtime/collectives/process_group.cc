@@ -2,7 +2,9 @@
 
 #include <fmt/core.h>
 
+#include <cstddef>
 #include <cstring>
+#include <functional>
 
 #include "ddp/error.h"
 #include "worker_runtime/collectives/collective_progress.h"
@@ -28,6 +30,19 @@ void require_parts(const Tensor& whole, const Tensor& part, int ranks, const cha
   if (whole.size() != part.size() * static_cast<std::size_t>(ranks)) {
     throw InvalidArgument(fmt::format("{}: {} elements are not {} times {}", operation,
                                       whole.size(), ranks, part.size()));
+  }
+}
+
+/// A part that another rank's elements come into would be sent before or after that.
+void require_own_part(const Tensor& input, const Tensor& output, int rank) {
+  const auto* const part = static_cast<const std::byte*>(input.raw());
+  const auto* const whole = static_cast<const std::byte*>(output.raw());
+  const std::less_equal<> is_before;
+  const bool apart =
+      is_before(part + input.size_bytes(), whole) || is_before(whole + output.size_bytes(), part);
+  if (!apart && part != whole + static_cast<std::size_t>(rank) * input.size_bytes()) {
+    throw InvalidArgument(
+        "all_gather: the input lies in the output, and not in this rank's own part of it");
   }
 }
 
@@ -110,6 +125,7 @@ Operation ProcessGroup::broadcast_of(const Tensor& tensor, int root) {
 void ProcessGroup::all_gather(const Tensor& input, const Tensor& output) {
   require_parts(output, input, size_, "all_gather");
   check_device(input);
+  require_own_part(input, output, rank_);
   issue_and_wait(numbered({.kind = Operation::Kind::all_gather, .input = input, .output = output}));
 }
 

@@ -31,7 +31,8 @@ class DDP_EXPORT InvalidArgument : public Error {
 /// option, missing data), so the launcher ends the job whatever restarts are left.
 class DDP_EXPORT DoNotRetry : public Error {
  public:
-  /// `exit_status`: what ddp::record() returns for it.
+  /// `exit_status`: what ddp::record() returns for it, 1 to 255. Anything else becomes 1: the
+  /// kernel keeps eight bits, and 256 would be a success.
   explicit DoNotRetry(const std::string& what, int exit_status = 1);
   ~DoNotRetry() override;
 

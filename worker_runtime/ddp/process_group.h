@@ -31,7 +31,8 @@
 namespace ddp {
 
 /// avg divides the sum by the world size (integers: rounded towards zero). Sums and products of
-/// integers wrap round where the type is too small for them, before avg divides, too.
+/// integers wrap round where the type is too small for them, before avg divides, too. With a NaN on
+/// some rank, sum, product and avg are NaN, and min and max may be.
 enum class ReduceOp : std::uint8_t { sum, min, max, product, avg };
 
 /// A collective or message as one value; what the backends are handed. Not for callers.
@@ -85,7 +86,8 @@ class DDP_EXPORT ProcessGroup {
   /// Overwrites `tensor` on every rank with that of `root`.
   void broadcast(const Tensor& tensor, int root);
   [[nodiscard]] Work broadcast_async(const Tensor& tensor, int root);
-  /// `output` holds size() times as many elements as `input`: the inputs in rank order.
+  /// `output` holds size() times as many elements as `input`: the inputs in rank order. `input` may
+  /// be this rank's own part of it, and shares no other memory with it.
   void all_gather(const Tensor& input, const Tensor& output);
   /// `input` holds size() times as many elements as `output`: rank r receives the reduction of
   /// every rank's r-th part. `input` is left as it was.

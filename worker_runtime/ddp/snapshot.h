@@ -111,7 +111,7 @@ class DDP_EXPORT Snapshot {
   /// reason. Throws DoNotRetry, on every rank alike, when the chosen one is of another model (its
   /// name, or a tensor's name, shape or type), when a newer one is of a later version of ddprun or
   /// may not be read, or when the path is not a directory: nothing is overwritten then. Throws
-  /// another ddp::Error when the disk cannot be read.
+  /// another ddp::Error when the disk cannot be read. All ranks name the same model and tensors.
   [[nodiscard]] std::optional<SnapshotState> load(std::string_view model,
                                                   std::span<const NamedTensor> tensors);
 

@@ -40,6 +40,10 @@ TEST_CASE("FilteredLog: a line that has no end yet ends where another stream wri
     streams.log->append(&streams.a, " and ended\n");
     CHECK(streams.text() == "[a]: one\n[a]: begun\n[b]: two\n and ended\n");
   }
+  SECTION("its end adds no empty line, also with more behind it") {
+    streams.log->append(&streams.a, "\n[a]: next\n\n");
+    CHECK(streams.text() == "[a]: one\n[a]: begun\n[b]: two\n[a]: next\n\n");
+  }
   SECTION("its end alone adds no empty line") {
     streams.log->append(&streams.a, "\n");
     CHECK(streams.text() == "[a]: one\n[a]: begun\n[b]: two\n");

@@ -134,6 +134,9 @@ TEST_CASE("Lines of the log and the table begin a line, whatever a worker has le
     console.write("epoch 1: 46 %");
     board.show(one_of_two());
     CHECK(terminal.read().find("46 %\r\n[ddprun] 1 of 2 nodes here") != std::string::npos);
+    board.clear();
+    desk.log->info("at the begin of a line");
+    CHECK(terminal.read().ends_with("\x1b[J"));
   }
   console.write("the last words");
   desk.log->info("without the display");

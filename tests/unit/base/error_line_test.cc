@@ -50,6 +50,24 @@ TEST_CASE("Of exceptions that led to each other the first is the error") {
             .starts_with("RuntimeError: [gloo"));
 }
 
+TEST_CASE("Of a group of exceptions the group is the error") {
+  const std::string text =
+      "  + Exception Group Traceback (most recent call last):\n"
+      "  |   File \"eg.py\", line 1, in <module>\n"
+      "  |     raise ExceptionGroup('several', [ValueError('bad')])\n"
+      "  | ExceptionGroup: several (1 sub-exception)\n"
+      "  +-+---------------- 1 ----------------\n"
+      "    | Traceback (most recent call last):\n"
+      "    |   File \"eg.py\", line 2, in f\n"
+      "    | ValueError: bad\n"
+      "    +------------------------------------\n";
+  CHECK(error_line(text) == "ExceptionGroup: several (1 sub-exception)");
+  CHECK(ends_in_traceback(text));
+  CHECK_FALSE(ends_in_traceback(text + "and more\n"));
+  CHECK(error_line(text + "Traceback (most recent call last):\n  File\nKeyError: 'a'\n") ==
+        "KeyError: 'a'");
+}
+
 TEST_CASE("Without a traceback the error is what C++ says, else the last line") {
   CHECK(error_line("a\nterminate called after throwing an instance of 'E'\n  what():  no room\n"
                    "Aborted\n") == "no room");

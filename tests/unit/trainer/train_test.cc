@@ -397,6 +397,33 @@ TEST_CASE("a training takes no more threads than the CPU quota of its control gr
         "1 (OMP_NUM_THREADS)");
 }
 
+TEST_CASE("a number of threads that is none is refused", "[train]") {
+  const TempDir dir;
+  dir.write("d.txt", std::string(200, 'a'));
+  for (const char* const threads : {"0", "-1", "many", "4097"}) {
+    const auto run = shell(dir.path(), "OMP_NUM_THREADS=" + std::string(threads) + " exec " +
+                                           kTrain + " gpt2 --data d.txt -s 8 -b 1 --max-steps 1");
+    INFO(run.output);
+    CHECK(run.status == 1);
+    CHECK_THAT(run.output, Contains("OMP_NUM_THREADS is '" + std::string(threads) +
+                                    "'; give it a number from 1 to 4096"));
+  }
+}
+
+TEST_CASE("a standard stream that is closed gets nothing of a snapshot", "[train]") {
+  const TempDir dir;
+  dir.write("d.txt", std::string(200, 'a'));
+  const auto run = shell(dir.path(), "exec 3>&1; (exec <&- >&- 2>&-; OMP_NUM_THREADS=1 " + kTrain +
+                                         " gpt2 --data d.txt -s 8 -b 1 --max-steps 2 --metrics m); "
+                                         "cat m/rank-0.jsonl >&3");
+  INFO(run.output);
+  REQUIRE_FALSE(run.output.empty());
+  std::istringstream lines(run.output);
+  for (std::string line; std::getline(lines, line);) {
+    CHECK(line.starts_with('{'));
+  }
+}
+
 TEST_CASE("message-passing alone says that nobody is there", "[train]") {
   const auto outcome = train("/", "message-passing");
   CHECK(outcome.status == 0);

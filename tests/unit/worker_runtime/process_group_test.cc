@@ -260,6 +260,9 @@ TEST_CASE("wrong arguments are refused and the group stays usable", "[worker_run
     refused([&] { group.broadcast(one, -1); });
     refused([&] { group.all_reduce(Tensor()); });
     refused([&] { group.all_gather(one, Tensor::zeros({3})); });
+    const Tensor both = Tensor::zeros({2});
+    refused([&] { group.all_gather(both.view(static_cast<std::size_t>(1 - rank), 1), both); });
+    group.all_gather(both.view(static_cast<std::size_t>(rank), 1), both);
     refused([&] { group.all_gather(one, Tensor::zeros({2}, DType::f64)); });
     refused([&] { group.reduce_scatter(one, one); });
     refused([&] { group.send(one, rank); });

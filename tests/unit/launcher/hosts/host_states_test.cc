@@ -81,6 +81,44 @@ TEST_CASE("A job is over once enough have ended well and too few are left", "[la
   CHECK(!of_one.is_over());  // the other may be all of the job
 }
 
+TEST_CASE("Those that run are stranded once another has ended well and they are too few",
+          "[launcher][hosts]") {
+  HostStates fixed(3, 3);
+  CHECK(!fixed.is_stranded());
+  fixed.ended(1, 75);
+  CHECK(fixed.is_stranded());  // a job of three waits for a third, which nobody starts
+  CHECK(!fixed.is_over());
+  fixed.ended(0, 75);
+  fixed.dismiss_running();
+  fixed.ended(2, 1);
+  CHECK(!fixed.is_stranded());
+  CHECK(!fixed.has_failed());
+  CHECK(fixed.exit_code() == 75);
+  HostStates elastic(3, 1);
+  elastic.ended(1, 0);
+  CHECK(!elastic.is_stranded());  // the two may go on
+  elastic.ended(2, 75);
+  CHECK(elastic.is_over());
+  CHECK(elastic.exit_code() == 75);
+}
+
+TEST_CASE("What becomes of dismissed hosts says nothing of the job", "[launcher][hosts]") {
+  const auto code_of = [](int least, const std::vector<int>& before, int dismissed_code) {
+    HostStates hosts(static_cast<int>(before.size()) + 1, least);
+    for (std::uint32_t host = 0; host < before.size(); ++host) {
+      hosts.ended(host, before[host]);
+    }
+    hosts.dismiss_running();
+    hosts.ended(static_cast<std::uint32_t>(before.size()), dismissed_code);
+    return hosts.exit_code();
+  };
+  CHECK(code_of(2, {137}, 1) == 137);  // the agent that was killed is why
+  CHECK(code_of(3, {75, 75}, 137) == 75);
+  CHECK(code_of(2, {0}, 75) == 1);  // a node that left in order is no job that has ended
+  CHECK(code_of(2, {0, 0}, 137) == 0);
+  CHECK(code_of(2, {3}, 75) == 3);
+}
+
 TEST_CASE("Hosts are split evenly, in their order, and none is left out", "[launcher][hosts]") {
   for (const std::size_t count : {0, 1, 31, 32, 33, 64, 1024, 1025}) {
     std::vector<RelayHost> hosts(count);

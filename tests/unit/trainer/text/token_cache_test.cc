@@ -210,6 +210,10 @@ TEST_CASE("what is wrong with a file is the error of every rank, and nothing is 
   on_all_ranks({.files = {bad, folder.path() / "a.bin"}, .directory = directory}, "not both");
   on_all_ranks({.files = {folder.write("f.bin", "x")}, .directory = directory},
                "f.bin: is no token file");
+  on_all_ranks({.files = {folder.write("g.bin", ddp_test::token_bin({1, 2}))},
+                .vocabulary_size = 2,
+                .directory = directory},
+               "g.bin: token 1 is 2, and the model has those below 2 alone");
   on_all_ranks({.files = {folder.write("g.txt", "x")}, .directory = Path(bad) / "sub"},
                "cannot make the directory");
 }
