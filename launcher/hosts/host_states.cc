@@ -59,12 +59,17 @@ void HostStates::dismiss_running() {
   for (std::uint32_t host = 0; host < hosts_.size(); ++host) {
     hosts_[host].dismissed = hosts_[host].dismissed || !is_settled(host);
   }
+  DDP_CHECK(!has_failed() || running_ < static_cast<int>(hosts_.size()),
+            "who has failed has ended");
 }
 
 int HostStates::ended_well() const {
-  return static_cast<int>(std::count_if(hosts_.begin(), hosts_.end(), [](const Host& host) {
-    return host.code && !host.dismissed && is_good(*host.code);
-  }));
+  const auto well =
+      static_cast<int>(std::count_if(hosts_.begin(), hosts_.end(), [](const Host& host) {
+        return host.code && !host.dismissed && is_good(*host.code);
+      }));
+  DDP_CHECK(well + running_ <= static_cast<int>(hosts_.size()), "who has ended runs no more");
+  return well;
 }
 
 bool HostStates::is_stranded() const {
