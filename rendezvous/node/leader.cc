@@ -379,7 +379,7 @@ Instant Leader::contact(Instant now) const {
   const bool by_service = leadership.here().is_here(kServiceVoter);
   const Configuration& configuration = by_service ? service : leadership.in_use().configuration;
   std::vector<FollowerContact> followers;
-  followers.reserve(configuration.voters.size() + leadership.here().dead().size());
+  followers.reserve(2 * configuration.voters.size());
   for (const VoterId voter : configuration.voters) {  // few, in a job of thousands of nodes
     for (const NodeId id : leadership.here().connections_of(voter)) {
       const auto found = sessions_.find(id);
@@ -390,8 +390,10 @@ Instant Leader::contact(Instant now) const {
       }
     }
   }
-  for (const VoterId dead : leadership.here().dead()) {
-    followers.push_back({dead, now, false});  // it will never follow another
+  for (const VoterId voter : configuration.voters) {
+    if (leadership.here().dead().contains(voter)) {
+      followers.push_back({voter, now, false});  // it will never follow another
+    }
   }
   return quorum_contact(configuration, followers);
 }

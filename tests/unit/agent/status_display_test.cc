@@ -66,6 +66,13 @@ struct Desk {
       "test", std::make_shared<spdlog::sinks::ostream_sink_st>(lines));
 };
 
+/// Where the table is redrawn.
+struct LiveDesk : Desk {
+  LiveDesk() { ::setenv("TERM", "xterm", 1); }
+  Terminal terminal;
+  Console console{io, terminal.fd()};
+};
+
 }  // namespace
 
 TEST_CASE("In a log the table is plain lines, each time it is told") {
@@ -83,62 +90,53 @@ TEST_CASE("In a log the table is plain lines, each time it is told") {
 }
 
 TEST_CASE("On a terminal the table is redrawn in place, cut to its width, and goes at the end") {
-  ::setenv("TERM", "xterm", 1);
-  Desk desk;
-  Terminal terminal;
-  Console console(desk.io, terminal.fd());
-  StatusDisplay board(desk.io, console, terminal.fd(), desk.log);
+  LiveDesk desk;
+  StatusDisplay board(desk.io, desk.console, desk.terminal.fd(), desk.log);
   board.show(one_of_two());
-  CHECK(terminal.read().find('\x1b') == std::string::npos);
+  CHECK(desk.terminal.read().find('\x1b') == std::string::npos);
   const auto deadline = std::chrono::steady_clock::now() + 20s;
-  while (terminal.read().find("for 1 s so far") == std::string::npos) {
+  while (desk.terminal.read().find("for 1 s so far") == std::string::npos) {
     REQUIRE(std::chrono::steady_clock::now() < deadline);
     desk.io.run_one_for(100ms);
   }
-  CHECK(terminal.read().find("\x1b[2F\x1b[J[ddprun] 1 of 2") != std::string::npos);
-  std::istringstream lines(terminal.read());
+  CHECK(desk.terminal.read().find("\x1b[2F\x1b[J[ddprun] 1 of 2") != std::string::npos);
+  std::istringstream lines(desk.terminal.read());
   for (std::string line; std::getline(lines, line);) {
     const auto text = line.rfind("[J") == std::string::npos ? 0 : line.rfind("[J") + 2;
     CHECK(line.size() - text <= 70);  // 69 and the terminal's own carriage return
   }
   board.clear();
-  CHECK(terminal.read().ends_with("\x1b[2F\x1b[J"));
+  CHECK(desk.terminal.read().ends_with("\x1b[2F\x1b[J"));
   CHECK(desk.lines.str().empty());
 }
 
 TEST_CASE("A table with lines of the log below it is left where it is") {
-  ::setenv("TERM", "xterm", 1);
-  Desk desk;
-  Terminal terminal;
-  Console console(desk.io, terminal.fd());
-  StatusDisplay board(desk.io, console, terminal.fd(), desk.log);
+  LiveDesk desk;
+  StatusDisplay board(desk.io, desk.console, desk.terminal.fd(), desk.log);
   board.show(one_of_two());
   desk.log->warn("something else");
   board.show(one_of_two());
-  CHECK(terminal.read().find('\x1b') == std::string::npos);
+  CHECK(desk.terminal.read().find('\x1b') == std::string::npos);
   board.clear();
-  CHECK(terminal.read().ends_with("\x1b[2F\x1b[J"));
+  CHECK(desk.terminal.read().ends_with("\x1b[2F\x1b[J"));
 }
 
 TEST_CASE("Lines of the log and the table begin a line, whatever a worker has left open") {
-  ::setenv("TERM", "xterm", 1);
-  Desk desk;
-  Terminal terminal;
-  Console console(desk.io, terminal.fd());
+  LiveDesk desk;
   {
-    StatusDisplay board(desk.io, console, terminal.fd(), desk.log);
-    console.write("epoch 1: 45 %");
+    StatusDisplay board(desk.io, desk.console, desk.terminal.fd(), desk.log);
+    desk.console.write("epoch 1: 45 %");
     desk.log->info("something");
     desk.log->info("something else");
-    CHECK(terminal.read() == "epoch 1: 45 %\r\n");
-    console.write("epoch 1: 46 %");
+    CHECK(desk.terminal.read() == "epoch 1: 45 %\r\n");
+    desk.console.write("epoch 1: 46 %");
     board.show(one_of_two());
-    CHECK(terminal.read().find("46 %\r\n[ddprun] 1 of 2 nodes here") != std::string::npos);
+    CHECK(desk.terminal.read().find("46 %\r\n[ddprun] 1 of 2 nodes here") != std::string::npos);
     board.clear();
     desk.log->info("at the begin of a line");
-    CHECK(terminal.read().ends_with("\x1b[J"));
+    CHECK(desk.terminal.read().ends_with("\x1b[J"));
   }
-  console.write("the last words");
+  desk.console.write("the last words");
   desk.log->info("without the display");
-  CHECK(terminal.read().ends_with("the last words"));
+  CHECK(desk.terminal.read().ends_with("the last words"));
 }
